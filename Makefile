@@ -10,7 +10,7 @@ CASES ?= tests
 
 # The main job on real input: compile a trained CNN exactly, compare compiled with eager bit for bit, print the report.
 demo: $(INSTALLED) compiler
-	$(BIN)/python examples/digits/demo.py
+	$(BIN)/python -m examples.digits.demo
 
 test: lint compiler
 	$(BIN)/pytest -n 2 $(CASES)

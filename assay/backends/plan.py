@@ -1,0 +1,59 @@
+"""What the scheduler decides and the emitter prints: kernels and the schedule of each.
+
+A schedule changes no value: it says in which order, with which copies in flight and by which thread the elements of
+the kernel's tensors are computed.  Everything follows from one fact per variable, rep[v] = (copies, lanes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from assay.core.lang import T
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one kernel is computed.
+
+    vector   the axis whose neighbouring elements are the lanes of a vector; None: scalar code
+    copies   vectors side by side along that axis, printed interleaved
+    jam      ((axis, u), ...): u neighbouring elements of the axis are computed together
+    order    the loops, outermost first: (axis, None) is the loop over the axis; an earlier (axis, block) cuts it in blocks
+    fold     "seq": folds run as written, lanes are outputs; "rowvec": a fold over a contiguous axis evaluates its term in
+             lanes and folds the lanes in order, so the bits are those of "seq"
+    carry    the outermost fold is cut in chunks of this length, its accumulators rest in the output in between
+    threads  the axis, or ("block", axis), whose loop is divided among threads; None: one thread
+    stream   stores bypass the caches
+    """
+
+    vector: int | None = None
+    copies: int = 1
+    jam: tuple[tuple[int, int], ...] = ()
+    order: tuple[tuple[int, int | None], ...] = ()
+    fold: Literal["seq", "rowvec"] = "seq"
+    carry: int | None = None
+    threads: int | tuple[Literal["block"], int] | None = None
+    stream: bool = False
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One loop nest: `tensors` have one shape and are computed together.
+
+    `local` are lets that live in a row buffer inside the nest: (tensor, lead) is indexed by its trailing axes only, and
+    is filled where its `lead` leading indices are known.  `reason` says in one line why this schedule was chosen.
+    """
+
+    tensors: tuple[T, ...]
+    schedule: Schedule = Schedule()
+    local: tuple[tuple[T, int], ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The kernels of a program in the order in which they run, and the decisions that led to them."""
+
+    kernels: tuple[Kernel, ...]
+    decisions: tuple[str, ...] = field(default=(), compare=False)

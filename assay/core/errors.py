@@ -1,0 +1,29 @@
+"""Whose fault it is: every error that Assay raises on purpose is one of these.
+
+UserError      the input is wrong: dtype, shape, name, file, option (also a ValueError)
+Unsupported    the construct has no meaning here yet (also a NotImplementedError)
+Unsound        a pass, a rule or a backend broke its contract: a bug in the compiler that was checked
+InternalError  Assay itself is broken
+"""
+
+from __future__ import annotations
+
+
+class AssayError(Exception):
+    """Base of all deliberate errors."""
+
+
+class UserError(AssayError, ValueError):
+    """The caller's input is wrong; the message names the values and what is allowed."""
+
+
+class Unsupported(AssayError, NotImplementedError):
+    """A construct that has no meaning here; the message says what to use instead."""
+
+
+class Unsound(AssayError):
+    """A contract was broken: two programs that must agree do not."""
+
+
+class InternalError(AssayError):
+    """A defect of Assay itself."""

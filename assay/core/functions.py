@@ -1,0 +1,18 @@
+"""Named and derived rows of the scalar table: compositions of primitive rows."""
+
+from __future__ import annotations
+
+from assay.core import dtypes as dt
+from assay.core.dtypes import COMPUTED
+from assay.core.lang import E, const, op, select
+from assay.core.row import same
+from assay.core.scalar import NUMBERS, inf, nan, scalar
+
+
+def _relu(x: E) -> E:
+    return select(op("le", x, 0), const(0, x.dtype), x)
+
+
+scalar("relu", "x", types=same(*NUMBERS), doc="x where x > 0, else +0; NaN stays.  The derivative at 0 is 0.",
+       define=_relu, range=lambda a: (max(a[0], 0), max(a[1], 0)),
+       cases=[(1.5, 1.5), (-1.0, 0.0), (-0.0, 0.0), (nan, nan), (inf, inf)])  # fmt: skip

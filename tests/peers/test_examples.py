@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import assay
 from examples.digits import data
 from examples.digits import model as digits
 from examples.transformer import model as transformer
@@ -15,8 +14,9 @@ pytestmark = pytest.mark.peers
 
 def in_both(function: str, module: Any, arrays: list[np.ndarray], *, torch_like: str) -> tuple[np.ndarray, np.ndarray]:
     """(Assay's result, PyTorch's) of a function whose first parameter is the library."""
-    import assay.nn.functional
     import torch
+
+    import assay.nn.functional
 
     libraries = {"assay": (assay, torch), "functional": (assay.nn.functional, torch.nn.functional)}[torch_like]
     run = getattr(module, function)

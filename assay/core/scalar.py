@@ -232,7 +232,8 @@ scalar("floordiv", "x y", types=same(*INTEGERS), doc="floor(x / y) of integers, 
 scalar("mod", "x y", types=same(*INTEGERS), doc="x - y * floor(x / y): the sign of y; y = 0 gives 0 (guarded by a require).",
        numpy=_mod, range=_interval_mod, cases=[(-7, 2, 1), (7, -2, -1), (7, 0, 0)])  # fmt: skip
 scalar("lt", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x < y; false with a NaN.",
-       numpy=np.less, range=_interval_compare(_decide_lt), cases=[(1.0, 2.0, True), (-0.0, 0.0, False), (nan, 1.0, False)])  # fmt: skip
+       numpy=np.less, range=_interval_compare(_decide_lt),
+       cases=[(1.0, 2.0, True), (-0.0, 0.0, False), (nan, 1.0, False)])  # fmt: skip
 scalar("le", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x <= y; false with a NaN.",
        numpy=np.less_equal, range=_interval_compare(_decide_le), cases=[(2.0, 2.0, True), (nan, nan, False)])  # fmt: skip
 scalar("eq", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x == y; +0 == -0; false with a NaN.",

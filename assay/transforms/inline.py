@@ -1,0 +1,166 @@
+"""Inlining and realisation (section 6.6): which values are stored, and which are recomputed where they are read.
+
+Both directions are theorem 6.1, so the choice is a question of cost alone.  A policy is a set of thresholds; the cost
+model of the document is printed beside each decision:
+
+    T_inline = k N (c/P + q/B)         T_realise = N (c/P + q/B) + N b/B + k N b/B
+
+N elements, each c operations on q bytes read, b bytes a stored element, k readers, P operations/s, B bytes/s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assay.core.lang import E, Program, T, walk
+from assay.core.row import TABLE
+from assay.transforms.contract import bitwise, transform
+from assay.transforms.rewrite import must_realise, readers, rewrite
+
+TRANSCENDENTAL = frozenset(("exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh"))
+ALSO_DEAR = frozenset(("erf", "erfc", "sin", "cos", "tan", "pow", "gelu", "silu", "softplus", "exp2", "expm1", "atan2"))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Thresholds above which a value with several readers is stored.
+
+    dear             scalar functions that are too dear to evaluate twice
+    operations       most scalar operations of a body
+    many_readers     with more readers than this, half of `operations` is the limit
+    buffers          most distinct tensors that a body reads
+    reads            most loads of a body after inlining
+    keep_operands    operands of contractions (read inside a fold more often than they have elements) are stored,
+                     also with one reader, and folds are stored unless their reader visits each element once
+    """
+
+    name: str
+    dear: frozenset[str]
+    operations: int
+    many_readers: int | None
+    buffers: int
+    reads: int
+    keep_operands: bool
+    flops: float  # P, operations a second
+    bandwidth: float  # B, bytes a second
+
+
+CPU_DOCUMENT = Policy("cpu, as the document", TRANSCENDENTAL, 50, 5, 4, 12, False, 1e11, 3e10)
+GPU_DOCUMENT = Policy("gpu, as the document", frozenset(), 30, None, 4, 8, False, 3e13, 2e12)
+CPU = Policy("cpu", TRANSCENDENTAL | ALSO_DEAR, 50, 5, 4, 12, True, 1e11, 3e10)
+POLICIES = {"cpu": CPU, "cpu-document": CPU_DOCUMENT, "gpu-document": GPU_DOCUMENT}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Why one let was stored or inlined."""
+
+    tensor: T
+    realised: bool
+    rule: str
+    readers: int
+    inline_seconds: float
+    realise_seconds: float
+
+    def __str__(self) -> str:
+        action = "store" if self.realised else "inline"
+        model = f"model: inline {self.inline_seconds * 1e6:.2f} us, store {self.realise_seconds * 1e6:.2f} us"
+        return f"{self.tensor!r}: {action} ({self.rule}; k = {self.readers}; {model})"
+
+
+@transform(contract=bitwise)
+def inline(program: Program, *, policy: Policy = CPU, log: Callable[[Decision], None] | None = None) -> Program:
+    """Lets are substituted into their readers, except those that the policy stores.
+
+        a[i:64,k:128] = relu(add(x[i,k], y[i,k]))      s[i:64] = sum(k:128) relu(add(x[i,k], y[i,k]))
+        s[i:64] = sum(k:128) a[i,k]               ->
+    """
+    reading = readers(program)
+    whole = must_realise(program)
+    operands = contraction_operands(program) if policy.keep_operands else frozenset[T]()
+
+    def inlined(source: T, made: T) -> bool:
+        k = len(reading[source])
+        rule = realisation_rule(made, k, policy, operand=source in operands, once=_visited_once(source, reading[source]))
+        if log is not None:
+            log(_decide(made, rule, k, policy))
+        return rule is None
+
+    result = rewrite(program, inlined=inlined)
+    if log is not None:
+        for t in whole:
+            if t.kind == "let":
+                log(_decide(t, "an output or an operand named whole", max(1, len(reading[t])), policy))
+    return result
+
+
+def realisation_rule(t: T, k: int, policy: Policy, *, operand: bool, once: bool) -> str | None:
+    """The rule by which the (inlined so far) let `t` with k readers is stored, or None: inline it."""
+    if operand:
+        return "operand of a contraction"
+    if policy.keep_operands and t.body.has_fold and not once:
+        return "a fold that would be evaluated more than once"
+    if k <= 1:
+        return None
+    found = features(t)
+    dear = found.functions & policy.dear
+    if dear:
+        return f"{min(dear)} with {k} readers"
+    if policy.many_readers is not None and k > policy.many_readers and 2 * found.operations > policy.operations:
+        return f"{k} readers of {found.operations} operations"
+    if found.operations > policy.operations:
+        return f"{found.operations} operations, at most {policy.operations}"
+    if found.buffers > policy.buffers:
+        return f"{found.buffers} buffers read, at most {policy.buffers}"
+    if found.reads > policy.reads:
+        return f"{found.reads} loads, at most {policy.reads}"
+    return None
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the realisation rules count in a body."""
+
+    operations: int
+    functions: frozenset[str]
+    buffers: int
+    reads: int
+    read_bytes: int
+
+
+def features(t: T) -> Features:
+    """Scalar operations (a named function counts one), functions, distinct tensors and loads of one element of `t`."""
+    nodes = walk((t.body,))
+    loads = [e for e in nodes if e.op in ("load", "load_or_zero")]
+    rows = [e.op for e in nodes if e.op in TABLE or e.op in ("convert", "bitcast")]
+    return Features(len(rows), frozenset(rows), len({e.attr[0] for e in loads}), len(loads), sum(e.dtype.itemsize for e in loads))
+
+
+def _decide(t: T, rule: str | None, k: int, policy: Policy) -> Decision:
+    found = features(t)
+    once = t.size * (found.operations / policy.flops + found.read_bytes / policy.bandwidth)
+    moved = t.size * t.dtype.itemsize / policy.bandwidth
+    return Decision(t, rule is not None, rule or ("one reader" if k <= 1 else "cheap"), k, k * once, once + moved + k * moved)
+
+
+def contraction_operands(program: Program) -> frozenset[T]:
+    """The lets that some fold reads more than twice as often as they have elements."""
+    found: set[T] = set()
+    for t in program.tensors:
+        if t.kind not in ("let", "require"):
+            continue
+        trips: dict[E, int] = {}
+        for e in walk((t.body,)):
+            trips[e] = max((trips[d] for d in e.deps), default=1) * (e.attr.n if e.op == "fold" else 1)
+            if e.op == "fold":
+                found.update(r for r in e.reads if r.kind == "let" and t.size * trips[e] > 2 * r.size)
+    return frozenset(found)
+
+
+def _visited_once(t: T, reading: list[T]) -> bool:
+    """Whether the only reader has no more elements than `t` and reads it outside of folds: no value is computed twice."""
+    if len(reading) != 1 or reading[0].kind not in ("let", "require") or math.prod(reading[0].shape) > t.size:
+        return False
+    return not any(f.op == "fold" and t in f.reads for f in walk((reading[0].body,)))

@@ -1,0 +1,80 @@
+"""Rebuilding a program tensor by tensor: the one walk that every transformation of programs uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assay.core import dtypes as dt
+from assay.core.index import Ix
+from assay.core.lang import (
+    E,
+    Program,
+    T,
+    axes,
+    const,
+    index,
+    load,
+    load_or_zero,
+    op,
+    order,
+    program,
+    rewrite_tensor,
+    select,
+    substitute,
+)
+
+
+def inline_load(t: T, idx: tuple[Ix, ...], how: str) -> E:
+    """The value of t[idx] by the body of the let `t`; outside the domain 0 for a load_or_zero."""
+    value = substitute(t.body, dict(zip(axes(t.shape), idx, strict=True)))
+    if how == "load":
+        return value
+    for i, n in zip(idx, t.shape, strict=True):
+        if i.lo < 0:
+            value = select(op("le", const(0, dt.i64), index(i)), value, const(0, t.dtype))
+        if i.hi >= n:
+            value = select(op("lt", index(i), const(n, dt.i64)), value, const(0, t.dtype))
+    return value
+
+
+def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T], T] = lambda t: t) -> Program:
+    """The program in which lets are substituted into their readers, and replace(t) stands for each rewritten tensor t.
+
+    inlined(source, made) is asked once of each let: as it is in `p`, and as it became when everything that it reads
+    was rewritten.  Outputs, effects and what a scatter or an extern names whole are kept whatever it says.
+    """
+    new: dict[T, T] = {}
+    gone: set[T] = set()
+    whole = must_realise(p)
+
+    def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
+        made = new[t]
+        if t in gone:
+            return inline_load(made, idx, how)
+        return None if made is t else (load if how == "load" else load_or_zero)(made, *idx)
+
+    for t in order(p.roots):
+        made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__))
+        if made.kind == "let" and t not in whole and inlined(t, made):
+            gone.add(t)
+    return program(p.inputs, [new[t] for t in p.outputs], [new[t] for t in p.effects], p.name)
+
+
+def must_realise(p: Program) -> set[T]:
+    """The tensors that exist as buffers whatever is decided: outputs, effects, and what is named whole."""
+    whole = set(p.roots)
+    for t in p.tensors:
+        if t.kind == "scatter":
+            whole.add(t.base)
+        elif t.kind == "extern":
+            whole.update(t.args)
+    return whole
+
+
+def readers(p: Program) -> dict[T, list[T]]:
+    """For each tensor, the tensors that read it."""
+    found: dict[T, list[T]] = {t: [] for t in order(p.roots)}
+    for t in p.tensors:
+        for read in t.reads:
+            found[read].append(t)
+    return found

@@ -1,0 +1,1 @@
+"""Choosing schedules: choose(program, target) -> (program, plan)."""

@@ -586,6 +586,7 @@ def substitute(e: E, env: Environment, on_load: OnLoad | None = None) -> E:
 
 def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None = None) -> tuple[E, ...]:
     """Substitution in several expressions at once (shared parts are rewritten once)."""
+    env = {k: x for k, x in env.items() if not (isinstance(k, Var) and x is ix(k))}
     keys = frozenset(k if isinstance(k, Var) else k.attr[0] for k in env)
     if on_load is None and not any(e.free & keys for e in es):
         return es

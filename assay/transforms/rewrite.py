@@ -54,7 +54,8 @@ def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T
         return None if made is t else (load if how == "load" else load_or_zero)(made, *idx)
 
     for t in order(p.roots):
-        made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__))
+        touched = any(r in gone or new[r] is not r for r in t.reads)
+        made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__) if touched else t)
         if made.kind == "let" and t not in whole and inlined(t, made):
             gone.add(t)
     return program(p.inputs, [new[t] for t in p.outputs], [new[t] for t in p.effects], p.name)

@@ -1,6 +1,7 @@
 """Whose fault it is: every error that Assay raises on purpose is one of these.
 
 UserError      the input is wrong: dtype, shape, name, file, option (also a ValueError)
+OutOfBounds    a UserError about an index (also an IndexError)
 Unsupported    the construct has no meaning here yet (also a NotImplementedError)
 Unsound        a pass, a rule or a backend broke its contract: a bug in the compiler that was checked
 InternalError  Assay itself is broken
@@ -15,6 +16,10 @@ class AssayError(Exception):
 
 class UserError(AssayError, ValueError):
     """The caller's input is wrong; the message names the values and what is allowed."""
+
+
+class OutOfBounds(UserError, IndexError):
+    """An index known before anything runs lies outside its dimension."""
 
 
 class Unsupported(AssayError, NotImplementedError):

@@ -1,0 +1,76 @@
+"""Every intermediate value behind one element of a tensor: what a counterexample shows.
+
+No second evaluator: each intermediate expression, its axes fixed at the element, is a tensor of shape () that `denote`
+evaluates; the states of a fold are the scan of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assay.core.index import ix
+from assay.core.lang import E, Program, T, axes, let, program, scan, substitute, walk
+from assay.semantics.denote import run
+
+MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class Line:
+    """One intermediate value: `name = text` had `value`."""
+
+    name: str
+    text: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.text}  -> {format_value(self.value)}"
+
+
+def format_value(v: Any) -> str:
+    """A scalar so that its bits can be read off: -0.0, nan, and floats also in hex where decimal hides them."""
+    v = np.asarray(v)
+    if v.dtype.kind not in "f":
+        return str(v.astype(np.float32).item()) if v.dtype.kind == "V" or v.dtype.itemsize == 2 and v.dtype.kind != "i" else str(v.item())
+    x = float(v)
+    return repr(x) if x != x or x in (float("inf"), -float("inf")) or x == int(x) else f"{x!r} ({x.hex()})"
+
+
+def intermediates(p: Program, t: T, element: Sequence[int], inputs: Sequence[np.ndarray]) -> list[Line]:
+    """The values of all subexpressions of t[element] in evaluation order, the last being the element itself.
+
+    Subexpressions inside a fold have one value per iteration: of a fold the states are shown, at most the first and the
+    last four.  Only lets and requires have elements of their own; for other kinds the list is empty.
+    """
+    if t.kind not in ("let", "require"):
+        return []
+    body = substitute(t.body, {v: ix(int(i)) for v, i in zip(axes(t.shape), element, strict=True)})
+    nodes = [e for e in walk((body,)) if not e.free and e.op not in ("const", "acc")][-MOST_LINES:]
+    tensors: list[T] = []
+    for e in nodes:
+        tensors.append(scan((), e, 0, 0) if e.op == "fold" else let((), e))
+    values = run(program(p.inputs, tensors), list(inputs))
+    names: dict[E, str] = {}
+    lines: list[Line] = []
+    for e, v in zip(nodes, values, strict=True):
+        names[e] = f"v{len(names)}"
+        if e.op == "fold":
+            shown = list(v) if len(v) <= 9 else [*v[:4], *v[-4:]]
+            states = ", ".join(format_value(s) for s in shown[:4]) + (", ..., " if len(v) > 9 else ", " if shown[4:] else "")
+            text = f"fold of {e.attr.n} steps, states {states}{', '.join(format_value(s) for s in shown[4:])}"
+            lines.append(Line(names[e], text, v[-1]))
+        else:
+            lines.append(Line(names[e], _text(e, names), v))
+    return lines
+
+
+def _text(e: E, names: dict[E, str]) -> str:
+    if e.op in ("load", "load_or_zero", "idx", "proj"):
+        return repr(e) if e.op != "proj" else f"accumulator {e.attr} of {names.get(e.args[0], 'a fold')}"
+    arguments = (names.get(a) or repr(a) for a in e.args)
+    kind = f":{e.dtype.name}" if e.op in ("convert", "bitcast") else ""
+    return f"{e.op}{kind}({', '.join(arguments)})"

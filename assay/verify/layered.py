@@ -1,0 +1,209 @@
+"""Layered comparison (section 11.4): every stage of one compile against the meaning, bit for bit.
+
+The layers are eager execution, the operator graph, the core program after each pass and the emitted code.  Each is run
+on the same inputs and compared with the denotation of the lowered program.  The first layer that differs is where the
+defect is; its witness is made small and shown with every intermediate value.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assay.core.lang import Program, T
+from assay.semantics.denote import first_difference, run
+from assay.semantics.trace import Line, format_value, intermediates
+from assay.verify.verdict import Verdict, proved, refuted, validated, worst
+
+Arrays: TypeAlias = "list[np.ndarray]"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that raised: the class and the message are the outcome."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+Outcome: TypeAlias = "Arrays | Failure"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One stage: how to run it, and, where it is a core program, the program (equal programs need no run)."""
+
+    name: str
+    run: Callable[[Arrays], Arrays]
+    program: Program | None = None
+    contract: str = "bitwise"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input on which a layer differs from the meaning: element `index` of output `output`."""
+
+    layer: str
+    inputs: Arrays
+    output: int
+    index: tuple[int, ...]
+    expected: Any
+    got: Any
+    source: tuple[Line, ...] = ()
+    target: tuple[Line, ...] = ()
+
+    def __str__(self) -> str:
+        shown = [f"  input {k}: {_short(a)}" for k, a in enumerate(self.inputs)]
+        lines = [f"{self.layer} differs from the meaning", *shown]
+        if isinstance(self.expected, Failure) or isinstance(self.got, Failure):
+            lines += [f"  meaning: {self.expected}", f"  {self.layer}: {self.got}"]
+        else:
+            where = f"output {self.output}{list(self.index)}"
+            lines += [f"  {where}: meaning {format_value(self.expected)}, {self.layer} {format_value(self.got)}"]
+        lines += ["  source", *(f"    {x}" for x in self.source)] if self.source else []
+        lines += ["  target", *(f"    {x}" for x in self.target)] if self.target else []
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "layer": self.layer, "output": self.output, "index": list(self.index),
+            "expected": str(self.expected), "got": str(self.got),
+            "inputs": [{"shape": list(a.shape), "dtype": str(a.dtype), "values": _short(a)} for a in self.inputs],
+            "source": [str(x) for x in self.source], "target": [str(x) for x in self.target],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What was found of one layer."""
+
+    name: str
+    verdict: Verdict
+    laws: tuple[str, ...] = ()
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The chain of all layers; `witness` is that of the first layer that differs."""
+
+    stages: tuple[StageReport, ...]
+    witness: Witness | None = None
+    inputs: int = 0
+    name: str = "f"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(s.verdict for s in self.stages)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.verdict}"]
+        width = max((len(s.name) for s in self.stages), default=0)
+        lines += [f"  {s.name:{width}}  {s.verdict}" for s in self.stages]
+        return "\n".join(lines + ([str(self.witness)] if self.witness else []))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "verdict": str(self.verdict), "exit_code": self.verdict.exit_code, "inputs": self.inputs,
+            "stages": [{"name": s.name, "verdict": str(s.verdict), "laws": list(s.laws), "seconds": s.seconds}
+                       for s in self.stages],
+            "witness": self.witness.to_json() if self.witness else None, **self.extra,
+        }  # fmt: skip
+
+
+def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays], *, shrink: bool = True) -> Report:
+    """Run every layer on every input and compare with the denotation of `program`.
+
+    A layer whose program is the same object as the program before it is PROVED (identity of interned terms); one that
+    agrees on all inputs is VALIDATED(n); a layer that raises what the meaning raises agrees.
+    """
+    expected = [outcome(lambda xs: run(program, xs), xs) for xs in inputs]
+    stages: list[StageReport] = []
+    witness: Witness | None = None
+    before: Program | None = None
+    for layer in layers:
+        start = time.perf_counter()
+        found = next((w for xs, e in zip(inputs, expected, strict=True) if (w := _differs(layer, xs, e)) is not None), None)
+        if found is not None:
+            if witness is None:
+                witness = explain(program, layer, shrink_inputs(program, layer, found) if shrink else found)
+            verdict = refuted(f"output {found.output}{list(found.index)}")
+        else:
+            verdict = proved if layer.program is not None and layer.program is before else validated(len(inputs))
+        before = layer.program
+        stages.append(StageReport(layer.name, verdict, (), time.perf_counter() - start, layer.notes))
+    return Report(tuple(stages), witness, len(inputs), program.name)
+
+
+def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
+    """The outputs of f, or how it failed.  Only the errors that programs mean are outcomes; others are defects."""
+    try:
+        return f([a.copy() for a in inputs])
+    except (IndexError, ZeroDivisionError, ValueError) as error:
+        return Failure(type(error).__name__, str(error))
+
+
+def _differs(layer: Layer, inputs: Arrays, expected: Outcome) -> Witness | None:
+    got = outcome(layer.run, inputs)
+    if isinstance(expected, Failure) or isinstance(got, Failure):
+        return None if expected == got else Witness(layer.name, inputs, 0, (), expected, got)
+    if len(got) != len(expected):
+        return Witness(layer.name, inputs, 0, (), f"{len(expected)} outputs", f"{len(got)} outputs")
+    for k, (a, b) in enumerate(zip(expected, got, strict=True)):
+        difference = first_difference(a, b)
+        if difference is not None:
+            index, x, y = difference
+            return Witness(layer.name, inputs, k, tuple(index), x, y)
+    return None
+
+
+def shrink_inputs(program: Program, layer: Layer, witness: Witness) -> Witness:
+    """The witness with as many inputs as possible zero, keeping the layer wrong: whole tensors, then halves, then elements."""
+    best = witness
+    budget = 200
+    for k in range(len(best.inputs)):
+        block = best.inputs[k].size
+        while block >= 1 and budget > 0:
+            for start in range(0, best.inputs[k].size, block):
+                trial = [a.copy() for a in best.inputs]
+                flat = trial[k].reshape(-1)
+                if budget <= 0 or not flat[start : start + block].astype(bool).any():
+                    continue
+                budget -= 1
+                flat[start : start + block] = np.zeros((), flat.dtype)
+                trial[k] = flat.reshape(trial[k].shape)
+                smaller = _differs(layer, trial, outcome(lambda xs: run(program, xs), trial))
+                if smaller is not None:
+                    best = smaller
+            block = block // 2 if block > 1 else 0
+    return best
+
+
+def explain(program: Program, layer: Layer, witness: Witness) -> Witness:
+    """The witness with every intermediate value of its element, in the meaning and (for a core program) in the layer."""
+    if isinstance(witness.expected, Failure) or isinstance(witness.got, Failure) or not program.outputs:
+        return witness
+    source = _lines(program, program.outputs[witness.output], witness)
+    target = _lines(layer.program, layer.program.outputs[witness.output], witness) if layer.program is not None else ()
+    return Witness(witness.layer, witness.inputs, witness.output, witness.index, witness.expected, witness.got, source, target)
+
+
+def _lines(p: Program, t: T, witness: Witness) -> tuple[Line, ...]:
+    if len(witness.index) != len(t.shape):
+        return ()
+    return tuple(intermediates(p, t, witness.index, witness.inputs))
+
+
+def _short(a: np.ndarray) -> str:
+    with np.printoptions(threshold=40, edgeitems=3, precision=9):
+        return f"{a.dtype}{list(a.shape)} {np.array2string(a, separator=', ')}"

@@ -33,11 +33,11 @@ class Line:
 
 def format_value(v: Any) -> str:
     """A scalar so that its bits can be read off: -0.0, nan, and floats also in hex where decimal hides them."""
-    v = np.asarray(v)
-    if v.dtype.kind not in "f":
-        return str(v.astype(np.float32).item()) if v.dtype.kind == "V" or v.dtype.itemsize == 2 and v.dtype.kind != "i" else str(v.item())
-    x = float(v)
-    return repr(x) if x != x or x in (float("inf"), -float("inf")) or x == int(x) else f"{x!r} ({x.hex()})"
+    array = np.asarray(v)
+    if array.dtype.kind in "biu":
+        return str(array.item())
+    x = float(array.astype(np.float64))
+    return repr(x) if not np.isfinite(x) or x == int(x) else f"{x!r} ({x.hex()})"
 
 
 def intermediates(p: Program, t: T, element: Sequence[int], inputs: Sequence[np.ndarray]) -> list[Line]:

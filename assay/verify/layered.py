@@ -15,7 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core.lang import Program, T
-from assay.semantics.denote import first_difference, run
+from assay.semantics.compare import first_difference
+from assay.semantics.denote import run
+from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
 from assay.verify.verdict import Verdict, proved, refuted, validated, worst
 
@@ -63,7 +65,7 @@ class Witness:
     def __str__(self) -> str:
         shown = [f"  input {k}: {_short(a)}" for k, a in enumerate(self.inputs)]
         lines = [f"{self.layer} differs from the meaning", *shown]
-        if isinstance(self.expected, Failure) or isinstance(self.got, Failure):
+        if not isinstance(self.expected, np.generic) or not isinstance(self.got, np.generic):
             lines += [f"  meaning: {self.expected}", f"  {self.layer}: {self.got}"]
         else:
             where = f"output {self.output}{list(self.index)}"
@@ -146,10 +148,10 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
 
 
 def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
-    """The outputs of f, or how it failed.  Only the errors that programs mean are outcomes; others are defects."""
+    """The outputs of f, or how it failed.  Only the errors that programs mean are outcomes; any other is raised."""
     try:
         return f([a.copy() for a in inputs])
-    except (IndexError, ZeroDivisionError, ValueError) as error:
+    except RequireError as error:
         return Failure(type(error).__name__, str(error))
 
 
@@ -160,6 +162,8 @@ def _differs(layer: Layer, inputs: Arrays, expected: Outcome) -> Witness | None:
     if len(got) != len(expected):
         return Witness(layer.name, inputs, 0, (), f"{len(expected)} outputs", f"{len(got)} outputs")
     for k, (a, b) in enumerate(zip(expected, got, strict=True)):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return Witness(layer.name, inputs, k, (), f"{a.dtype}{list(a.shape)}", f"{b.dtype}{list(b.shape)}")
         difference = first_difference(a, b)
         if difference is not None:
             index, x, y = difference
@@ -191,7 +195,7 @@ def shrink_inputs(program: Program, layer: Layer, witness: Witness) -> Witness:
 
 def explain(program: Program, layer: Layer, witness: Witness) -> Witness:
     """The witness with every intermediate value of its element, in the meaning and (for a core program) in the layer."""
-    if isinstance(witness.expected, Failure) or isinstance(witness.got, Failure) or not program.outputs:
+    if not isinstance(witness.expected, np.generic):
         return witness
     source = _lines(program, program.outputs[witness.output], witness)
     target = _lines(layer.program, layer.program.outputs[witness.output], witness) if layer.program is not None else ()

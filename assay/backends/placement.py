@@ -1,0 +1,616 @@
+"""Where each value of a kernel is computed: the facts that both the cost model and the emitter read.
+
+The bodies of a kernel are opened: every axis and every fold gets its own `Loop`, named rows are expanded to primitive
+ones, and each scalar becomes a `Value` with two sets of loops:
+
+    within   the loops it must be inside; it is computed once an iteration of the innermost of them
+    varies   the loops its value depends on, also through accumulators; it exists once for each copy of these
+
+An accumulator lies within its own loop only, but varies with everything that its fold varies with.  So, with
+rep[loop] = (copies, lanes) from the schedule, a value costs prod(copies over varies) operations an iteration of the
+innermost loop of `within`, and it is a vector where a loop of `varies` has lanes.  That alone gives hoisting, reuse,
+register tiles and recomputation.
+
+Addresses are `Ix` over symbols: the variables of loops, and variables that stand for values read from data (gather).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from assay.backends.plan import Kernel, Schedule
+from assay.core import dtypes as dt
+from assay.core.dtypes import DType
+from assay.core.errors import InternalError
+from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
+from assay.core.lang import E, T, accumulators, axes, expand, walk
+
+_SYMBOLS = 1 << 18  # levels of the symbols of a kernel: above every axis, below fresh variables
+_NONE: frozenset[Loop] = frozenset()
+
+
+class Loop:
+    """A binder of the kernel: an axis, a fold, or an axis of a row buffer; `var` stands for it in addresses."""
+
+    __slots__ = ("axis", "fold", "n", "var")
+
+    def __init__(self, var: Var, axis: int | None = None) -> None:
+        self.var, self.n, self.axis = var, var.n, axis
+        self.fold: Value | None = None
+
+    def __repr__(self) -> str:
+        return f"{'fold' if self.axis is None else 'axis'} {self.var!r}:{self.n}"
+
+
+class Value:
+    """A scalar of the kernel.  `attr` holds what is not a value:
+
+    const: the bits   load: Access   idx: Ix   acc: (Loop, k)   fold: Fold   proj: k   fill: Fill
+
+    `order` is a topological order: arguments (and the steps of a fold) before users.
+    """
+
+    __slots__ = ("args", "attr", "dtype", "hi", "lo", "op", "order", "varies", "within")
+    op: str
+    args: tuple[Value, ...]
+    attr: Any
+    dtype: DType
+    within: frozenset[Loop]
+    varies: frozenset[Loop]
+    order: int
+    lo: int
+    hi: int
+
+    def __repr__(self) -> str:
+        return f"v{self.order}={self.op}({', '.join(f'v{a.order}' for a in self.args)})"
+
+
+class Access(NamedTuple):
+    """A read: `indices` into a tensor of `shape` (for a row buffer, the trailing axes); `flat` is the element's number.
+
+    tensor None reads the kernel's own output number `output` (the old value of a scatter).  `proved`: in bounds on every
+    path, so no guard is needed whatever the intervals say.
+    """
+
+    tensor: T | None
+    shape: tuple[int, ...]
+    indices: tuple[Ix, ...]
+    dtype: DType
+    proved: bool
+    buffer: Fill | None = None
+    output: int = 0
+
+    @property
+    def flat(self) -> Ix:
+        return flatten(self.shape, self.indices)
+
+
+@dataclass(eq=False)
+class Fold:
+    """a_k = inits[k]; for r in loop: (a_0, ...) = steps(a, r)."""
+
+    loop: Loop
+    inits: tuple[Value, ...]
+    accs: tuple[Value, ...]
+    steps: tuple[Value, ...] = ()
+
+    @cached_property
+    def recurrence(self) -> frozenset[Value]:
+        """The values of a step that depend on the accumulators: what has to run in order."""
+        found: set[Value] = set()
+        for v in sorted(reachable(self.steps, inside=self.loop), key=lambda v: v.order):
+            if v in self.accs or not found.isdisjoint(v.args):
+                found.add(v)
+            elif v.op == "fold" and not found.isdisjoint(reachable(v.attr.steps)):
+                found.add(v)
+        return frozenset(found)
+
+    @cached_property
+    def terms(self) -> tuple[Value, ...]:
+        """The values that the recurrence reads and that do not depend on the accumulators."""
+        used = {a: None for v in sorted(self.recurrence, key=lambda v: v.order) for a in v.args}
+        used.update((s, None) for s in self.steps)
+        return tuple(a for a in used if a not in self.recurrence and a.op != "const")
+
+    @property
+    def splits_terms(self) -> bool:
+        """Whether the terms can be computed in lanes ahead of the recurrence ("rowvec")."""
+        return not any(v.op in ("fold", "proj") for v in self.recurrence)
+
+
+@dataclass(eq=False)
+class Fill:
+    """A row buffer of `tensor`, for the leading indices `lead`: the trailing axes are `loops`, the elements `body`."""
+
+    tensor: T
+    lead: tuple[Ix, ...]
+    shape: tuple[int, ...]
+    loops: tuple[Loop | None, ...]
+    body: Value | None = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(eq=False)
+class Store:
+    """What one tensor of the kernel writes: `value` at element `flat` (scan: the state before each step, at step 0, 1, ...).
+
+    `cond` of a require.  For a scatter `indices` are the written ones, which may need a guard.
+    """
+
+    tensor: T
+    value: Value
+    flat: Ix
+    cond: Value | None = None
+    indices: tuple[Ix, ...] = ()
+    step: int = 0  # scan: distance, in elements, between the states
+
+
+class Placement:
+    """The opened kernel.
+
+    axes     the loops over the domain (None for an axis of size 1): the shape of a let or require, the domain of a
+             scatter, the shape without the scanned axis of a scan.  `Schedule` numbers these axes.
+    stores   one for each tensor
+    values   every value in topological order
+    """
+
+    def __init__(self, kernel: Kernel, proves: Callable[[T, E], bool] = lambda t, e: False) -> None:
+        self.kernel = kernel
+        self.kind = kernel.tensors[0].kind
+        self.shape = domain(kernel.tensors[0])
+        self.values: list[Value] = []
+        self.symbols: dict[Var, Value] = {}
+        self.fills: list[Fill] = []
+        self.loops: list[Loop] = []
+        self._proves = proves
+        self._consumer = kernel.tensors[0]
+        self._local = dict(kernel.local)
+        self._symbol_of: dict[Value, Ix] = {}
+        self._memo: dict[tuple[E, tuple[Ix, ...]], Value] = {}
+        self._interned: dict[tuple[Any, ...], Value] = {}
+        self._fills: dict[tuple[T, tuple[Ix, ...]], Value] = {}
+        self._sorted: dict[frozenset[Var], tuple[Var, ...]] = {}
+        self._loop_of: dict[Var, Loop] = {}
+        self.axes = tuple(self._loop(n, k) if n != 1 else None for k, n in enumerate(self.shape))
+        self.index = tuple(ix(a.var) if a else ix(0) for a in self.axes)
+        self.env: dict[Var, Ix] = dict(zip(axes(self.shape), self.index, strict=True))
+        self.stores = [self._store(t, q) for q, t in enumerate(kernel.tensors)]
+
+    # -------------------------------------------------------------------------------------------- what a tensor writes
+
+    def _store(self, t: T, number: int) -> Store:
+        self._consumer = t
+        if domain(t) != self.shape or (t.kind in ("scan", "scatter")) != (self.kind in ("scan", "scatter")):
+            raise InternalError(f"a kernel computes tensors of one domain together, not {self.kernel.tensors}")
+        if t.kind in ("let", "require"):
+            roots = (t.body,) if t.kind == "let" else (t.body, t.cond)
+            made = self._lower(roots, self.env)
+            return Store(t, made[0], flatten(t.shape, self.index), made[1] if t.kind == "require" else None)
+        if t.kind == "scan":
+            (node,) = self._lower((t.body,), self.env)
+            lead = (*self.index[: t.axis], ix(0), *self.index[t.axis :])
+            return Store(t, node, flatten(t.shape, lead), step=math.prod(t.shape[t.axis + 1 :]))
+        if t.kind == "scatter":
+            return self._scatter(t, number)
+        raise InternalError(f"a kernel cannot compute {t.kind} {t!r}")
+
+    def _scatter(self, t: T, number: int) -> Store:
+        (body,) = self._lower((t.body,), self.env)
+        vals = [v.e for i in t.indices for v in values(i)]
+        self._lower(vals, self.env)
+        idx = tuple(self._index(i, self.env) for i in t.indices)
+        if t.combine is not None:
+            every = frozenset(a for a in self.axes if a)
+            access = Access(None, t.shape, idx, t.dtype, False, output=number)
+            old = self._value("load", tuple(self._atoms(idx)), access, t.dtype, every, every, (t.lo, t.hi))
+            body = self._row(t.combine, (old, body), t.dtype, (t.lo, t.hi))
+        return Store(t, body, flatten(t.shape, idx), indices=idx)
+
+    # -------------------------------------------------------------------------------------------- construction
+
+    def _loop(self, n: int, axis: int | None = None) -> Loop:
+        loop = Loop(variable(_SYMBOLS + len(self.loops) + len(self.symbols), n), axis)
+        self.loops.append(loop)
+        self._loop_of[loop.var] = loop
+        return loop
+
+    def _value(self, op: str, args: tuple[Value, ...], attr: Any, dtype: DType, within: frozenset[Loop],
+               varies: frozenset[Loop], interval: tuple[int, int]) -> Value:  # fmt: skip
+        key = (op, args, attr, dtype)
+        found = self._interned.get(key)
+        if found is None:
+            found = self._interned[key] = Value()
+            found.op, found.args, found.attr, found.dtype = op, args, attr, dtype
+            found.within, found.varies, found.order = within, varies, len(self.values)
+            found.lo, found.hi = interval
+            self.values.append(found)
+        return found
+
+    def _row(self, op: str, args: tuple[Value, ...], dtype: DType, interval: tuple[int, int]) -> Value:
+        within, varies = _union([a.within for a in args]), _union([a.varies for a in args])
+        return self._value(op, args, None, dtype, within, varies, interval)
+
+    def _key(self, e: E, env: dict[Var, Ix]) -> tuple[E, tuple[Ix, ...]]:
+        free = self._sorted.get(e.free)
+        if free is None:
+            free = self._sorted[e.free] = tuple(sorted(e.free, key=lambda v: v.key))
+        return e, tuple([env[v] for v in free])
+
+    def _lower(self, roots: Sequence[E], env: dict[Var, Ix]) -> list[Value]:
+        """The values of `roots`, bound variables given by `env`; iterative, for programs are deep."""
+        memo = self._memo
+        opened: dict[Any, Any] = {}
+        stack: list[tuple[E, dict[Var, Ix]]] = [(e, env) for e in roots]
+        while stack:
+            e, scope = stack[-1]
+            key = self._key(e, scope)
+            if key in memo:
+                stack.pop()
+                continue
+            missing = [(d, s) for d, s in self._parts(e, scope, key, opened) if self._key(d, s) not in memo]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            memo[key] = self._make(e, scope, key, opened)
+            stack.pop()
+        return [memo[self._key(e, env)] for e in roots]
+
+    def _parts(self, e: E, env: dict[Var, Ix], key: Any, opened: dict[Any, Any]) -> list[tuple[E, dict[Var, Ix]]]:
+        """What must be lowered before `e`, each with its scope."""
+        if e.op == "fold":
+            half = len(e.args) // 2
+            inits = [(a, env) for a in e.args[:half]]
+            if any(self._key(a, env) not in self._memo for a in e.args[:half]):
+                return inits
+            if key not in opened:
+                opened[key] = self._open(e, env)
+            _, scope = opened[key]
+            return [(a, scope) for a in e.args[half:]]
+        if e.op in ("load", "load_or_zero") and e.attr[0] in self._local:
+            below = [(d, env) for d in e.deps]
+            if any(self._key(d, env) not in self._memo for d in e.deps):
+                return below
+            fill, scope = self._fill(e, env, opened)
+            return below if scope is None else [(fill.tensor.body, scope)]
+        meaning = expand(e)
+        return [(meaning, env)] if meaning is not e else [(d, env) for d in e.deps]
+
+    def _make(self, e: E, env: dict[Var, Ix], key: Any, opened: dict[Any, Any]) -> Value:
+        op, interval = e.op, (e.lo, e.hi)
+        if op == "const":
+            return self._value(op, (), e.attr, e.dtype, _NONE, _NONE, interval)
+        if op == "fold":
+            return self._close(e, *opened[key])
+        if op == "acc":
+            loop = self._loop_of[env[e.attr[0]].terms[0][0]]  # type: ignore[index]
+            assert loop.fold is not None
+            return loop.fold.attr.accs[e.attr[1]]
+        if op == "idx":
+            i = self._index(e.attr, env)
+            atoms = tuple(self._atoms((i,)))
+            return self._value(op, atoms, i, e.dtype, self._within((i,), atoms), self._varies((i,), atoms), interval)
+        if op in ("load", "load_or_zero"):
+            return self._load(e, env)
+        meaning = expand(e)
+        if meaning is not e:
+            return self._memo[self._key(meaning, env)]
+        args = tuple([self._memo[self._key(a, env)] for a in e.args])
+        if op == "proj":
+            return self._value(op, args, e.attr, e.dtype, args[0].within, args[0].varies, interval)
+        return args[0] if op == "stop" else self._row(op, args, e.dtype, interval)
+
+    # -------------------------------------------------------------------------------------------- folds
+
+    def _open(self, e: E, env: dict[Var, Ix]) -> tuple[Value, dict[Var, Ix]]:
+        """The fold value without its steps, and the scope of the steps."""
+        half = len(e.args) // 2
+        loop = self._loop(e.attr.n)
+        inits = tuple(self._memo[self._key(a, env)] for a in e.args[:half])
+        within = self._within([env[v] for v in e.free], ())
+        outer = {v for v in e.free if self._loop_of.get(env[v].terms[0][0] if env[v].terms else v, loop).fold}  # type: ignore[arg-type]
+        varies = within
+        if outer:
+            read = [a for a in walk((e,)) if a.op == "acc" and a.attr[0] in outer]
+            varies = _union([within, *(self._memo[self._key(a, env)].varies for a in read if self._key(a, env) in self._memo)])
+            for a in read:
+                owner = self._loop_of[env[a.attr[0]].terms[0][0]].fold  # type: ignore[index]
+                varies = varies | (owner.varies if owner else _NONE)
+        fold = Value()
+        fold.op, fold.args, fold.dtype, fold.within, fold.varies = "fold", inits, e.dtype, within, varies
+        fold.lo, fold.hi, fold.order = e.lo, e.hi, -1
+        loop.fold = fold
+        own = frozenset((loop,))
+        attr = Fold(loop, inits, ())
+        attr.accs = tuple(
+            self._value("acc", (), (loop, k), a.dtype, own, own | varies, (a.lo, a.hi)) for k, a in enumerate(accumulators(e))
+        )
+        fold.attr = attr
+        return fold, {**env, e.attr: ix(loop.var)}
+
+    def _close(self, e: E, fold: Value, scope: dict[Var, Ix]) -> Value:
+        half = len(e.args) // 2
+        fold.attr.steps = tuple(self._memo[self._key(a, scope)] for a in e.args[half:])
+        fold.order = len(self.values)
+        self.values.append(fold)
+        return fold
+
+    # -------------------------------------------------------------------------------------------- indices and loads
+
+    def _index(self, i: Ix, env: dict[Var, Ix]) -> Ix:
+        def atom(a: Var | Val) -> Ix:
+            if isinstance(a, Var):
+                return env[a]
+            return self._symbol(self._memo[self._key(a.e, env)])
+
+        return rewrite(i, atom) if i.terms else i
+
+    def _symbol(self, v: Value) -> Ix:
+        """An index that stands for an integer value: lo + symbol."""
+        found = self._symbol_of.get(v)
+        if found is None:
+            if v.op == "idx":
+                found = v.attr
+            else:
+                var = variable(_SYMBOLS + len(self.loops) + len(self.symbols), v.hi - v.lo + 1)
+                self.symbols[var] = v
+                found = v.lo + ix(var)
+            self._symbol_of[v] = found
+        return found
+
+    def _atoms(self, indices: Iterable[Ix]) -> list[Value]:
+        """The values that the indices read."""
+        return list(dict.fromkeys(self.symbols[v] for i in indices for v in sorted(i.free, key=lambda v: v.key) if v in self.symbols))
+
+    def _within(self, indices: Iterable[Ix], atoms: Iterable[Value]) -> frozenset[Loop]:
+        own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
+        return _union([own, *(a.within for a in atoms)])
+
+    def _varies(self, indices: Iterable[Ix], atoms: Iterable[Value]) -> frozenset[Loop]:
+        own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
+        return _union([own, *(a.varies for a in atoms)])
+
+    def _load(self, e: E, env: dict[Var, Ix]) -> Value:
+        t, indices = e.attr
+        idx = tuple([self._index(i, env) for i in indices])
+        atoms = tuple(self._atoms(idx))
+        if t in self._local:
+            lead = self._local[t]
+            fill = self._fills[t, idx[:lead]]
+            access = Access(t, fill.attr.shape, idx[lead:], t.dtype, self._proves(self._consumer, e), fill.attr)
+            atoms = (fill, *atoms)
+        else:
+            access = Access(t, t.shape, idx, t.dtype, e.op == "load" and self._proves(self._consumer, e))
+        within, varies = self._within(idx, atoms), self._varies(idx, atoms)
+        return self._value("load", atoms, access, t.dtype, within, varies, (e.lo, e.hi))
+
+    def _fill(self, e: E, env: dict[Var, Ix], opened: dict[Any, Any]) -> tuple[Fill, dict[Var, Ix] | None]:
+        """The row buffer that `e` reads; its scope too while its body is not lowered yet."""
+        t, indices = e.attr
+        lead = tuple(self._index(i, env) for i in indices[: self._local[t]])
+        found = self._fills.get((t, lead))
+        if found is not None:
+            return found.attr, None
+        if t.kind != "let":
+            raise InternalError(f"only a let can live in a row buffer, not {t.kind} {t!r}")
+        key = ("fill", t, lead)
+        if key not in opened:
+            shape = t.shape[len(lead) :]
+            loops = tuple(self._loop(n) if n != 1 else None for n in shape)
+            trail = (ix(a.var) if a else ix(0) for a in loops)
+            opened[key] = Fill(t, lead, shape, loops), dict(zip(axes(t.shape), (*lead, *trail), strict=True))
+        fill, scope = opened[key]
+        body = self._memo.get(self._key(t.body, scope))
+        if body is None:
+            return fill, scope
+        fill.body = body
+        atoms = tuple(self._atoms(lead))
+        within, varies = self._within(lead, atoms), self._varies(lead, atoms)
+        own = frozenset(x for x in fill.loops if x)
+        within, varies = within | (body.within - own), varies | (body.varies - own)
+        self._fills[t, lead] = self._value("fill", atoms, fill, t.dtype, within, varies, (0, 0))
+        self.fills.append(fill)
+        return fill, None
+
+    # -------------------------------------------------------------------------------------------- what others read
+
+    @cached_property
+    def folds(self) -> list[Fold]:
+        """The folds, inner ones first."""
+        return [v.attr for v in self.values if v.op == "fold"]
+
+    @cached_property
+    def loads(self) -> list[Value]:
+        """The load values; `.attr` is the Access."""
+        return [v for v in self.values if v.op == "load"]
+
+    @cached_property
+    def reads(self) -> tuple[T, ...]:
+        """The tensors that the kernel reads from memory, each once."""
+        read = [v.attr.tensor for v in self.loads if v.attr.buffer is None and v.attr.tensor is not None]
+        read += [t.base for t in self.kernel.tensors if t.kind == "scatter"]
+        return tuple(dict.fromkeys(read))
+
+    @property
+    def roots(self) -> list[Value]:
+        """The values that are stored or checked."""
+        return [v for s in self.stores for v in (s.value, s.cond) if v is not None]
+
+
+# ------------------------------------------------------------------------------------------------ schedules on it
+
+
+class Rep(NamedTuple):
+    """How many iterations of a loop are in flight: `copies` side by side, each of `lanes` lanes."""
+
+    copies: int
+    lanes: int
+
+
+ONE = Rep(1, 1)
+
+
+def domain(t: T) -> tuple[int, ...]:
+    """The shape of the loop nest that computes `t`."""
+    if t.kind == "scatter":
+        return t.domain
+    return t.shape[: t.axis] + t.shape[t.axis + 1 :] if t.kind == "scan" else t.shape
+
+
+def flatten(shape: Sequence[int], indices: Sequence[Ix]) -> Ix:
+    """The number of the element, row-major."""
+    stride, parts = 1, []
+    for n, i in zip(reversed(shape), reversed(indices), strict=True):
+        parts.append((stride, i))
+        stride *= n
+    return affine(parts)
+
+
+def tile(p: Placement, s: Schedule, axis: int, lanes: int) -> int:
+    """Elements of the axis that one iteration of its loop computes."""
+    return lanes * s.copies if s.vector == axis else dict(s.jam).get(axis, 1)
+
+
+def in_rows(p: Placement, s: Schedule, f: Fold, lanes: int) -> bool:
+    """Whether the terms of the fold are computed in lanes along the fold ("rowvec")."""
+    rep = replication(p, s, lanes)
+    vector = any(rep.get(x, ONE).lanes > 1 for x in f.loop.fold.varies) if f.loop.fold else True
+    return s.fold == "rowvec" and not vector and f.splits_terms and f.loop.n >= lanes and bool(f.terms)
+
+
+def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
+    """rep of each axis and row-buffer loop that is not (1, 1); folds in rows have (1, lanes) besides (see in_rows)."""
+    rep: dict[Loop, Rep] = {}
+    for k, a in enumerate(p.axes):
+        if a is None:
+            continue
+        if s.vector == k and a.n >= lanes:
+            rep[a] = Rep(s.copies, lanes)
+        elif (u := dict(s.jam).get(k, 1)) > 1:
+            rep[a] = Rep(min(u, a.n), 1)
+    for fill in p.fills:
+        last = fill.loops[-1] if fill.loops else None
+        if last is not None and last.n >= lanes:
+            rep[last] = Rep(1, lanes)
+    return rep
+
+
+def copies(v: Value, rep: dict[Loop, Rep]) -> int:
+    """How often the value exists at a time."""
+    return math.prod(rep[x].copies for x in v.varies if x in rep)
+
+
+def is_vector(v: Value, rep: dict[Loop, Rep]) -> bool:
+    return any(x in rep and rep[x].lanes > 1 for x in v.varies)
+
+
+def carried(p: Placement, lanes: int) -> tuple[Fold, ...] | None:
+    """The fold of each store that `carry` cuts in chunks, or None where that is not possible.
+
+    Each store must be a function of one fold that is in no other fold, has one accumulator of the tensor's type, varies
+    with every axis, and all of these folds have the same length.
+    """
+    found: list[Fold] = []
+    for s in p.stores:
+        if s.tensor.kind != "let":
+            return None
+        outer = [v for v in reachable((s.value,)) if v.op == "fold"]
+        inner = {w for v in outer for w in reachable(v.attr.steps) if w.op == "fold"}
+        outer = [v for v in outer if v not in inner]
+        if len(outer) != 1 or len(outer[0].args) != 1 or outer[0].dtype is not s.tensor.dtype:
+            return None
+        if outer[0].within != frozenset(a for a in p.axes if a):
+            return None
+        found.append(outer[0].attr)
+    if len({f.loop.n for f in found}) != 1 or any(v.op == "fill" for v in p.values):
+        return None
+    return tuple(found)
+
+
+def disjoint_axes(p: Placement) -> frozenset[int]:
+    """The axes whose iterations write different elements: all of a let, require or scan; those of a scatter that are a
+    written index by themselves."""
+    if p.kind != "scatter":
+        return frozenset(range(len(p.axes)))
+    alone: set[int] = set()
+    for k, a in enumerate(p.axes):
+        if a is None or all(any(i.terms == ((a.var, 1),) for i in s.indices) for s in p.stores):
+            alone.add(k)
+    return frozenset(alone)
+
+
+def illegal(p: Placement, s: Schedule, lanes: int) -> str | None:
+    """Why the schedule cannot be used for the kernel; None where it can."""
+    rank, free = len(p.axes), disjoint_axes(p)
+    named = [a for a in (s.vector, *(k for k, _ in s.jam), *(k for k, _ in s.order)) if a is not None]
+    if any(not 0 <= a < rank for a in named):
+        return f"axes {named} of a kernel of rank {rank}"
+    if s.order and sorted(k for k, block in s.order if block is None) != list(range(rank)):
+        return f"order {s.order} must name each of {rank} axes once"
+    for at, (k, block) in enumerate(s.order):
+        if block is not None and (block % tile(p, s, k, lanes) or (k, None) not in s.order[at:]):
+            return f"block {block} of axis {k} must be a multiple of its tile, before its loop"
+    if s.vector is not None and dict(s.jam).get(s.vector, 1) > 1:
+        return f"axis {s.vector} is both vector and jam"
+    threaded = s.threads[1] if isinstance(s.threads, tuple) else s.threads
+    if isinstance(s.threads, tuple) and not any(k == threaded and block is not None for k, block in s.order):
+        return f"threads over blocks of axis {threaded}, which has none"
+    tied = {a for a in (s.vector, threaded, *(k for k, u in s.jam if u > 1)) if a is not None} - free
+    if tied:
+        return f"axes {sorted(tied)} of a scatter may write the same element twice: they must run in order"
+    kept = [k for k, block in s.order if block is None and k not in free]
+    if kept != sorted(kept):
+        return f"order {s.order} changes the order in which elements of a scatter are written"
+    if p.kind in ("scan", "scatter") and (s.carry is not None or p.fills):
+        return f"{p.kind} with carry or row buffers"
+    if s.carry is not None and carried(p, lanes) is None:
+        return "carry needs one fold, of one accumulator, for each output"
+    vector = {a for a, r in replication(p, s, lanes).items() if r.lanes > 1 and a.axis is not None}
+    for f in p.fills:
+        if any(v in i.free for i in f.lead for v in (a.var for a in vector)):
+            return f"the row buffer of {f.tensor!r} would be filled in lanes"
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ walks
+
+
+def reachable(roots: Iterable[Value], inside: Loop | None = None) -> set[Value]:
+    """The values that `roots` are made of, steps of folds and bodies of row buffers too; only those within `inside`."""
+    seen: set[Value] = set()
+    stack = list(roots)
+    while stack:
+        v = stack.pop()
+        if v in seen or (inside is not None and inside not in v.within and inside not in v.varies):
+            continue
+        seen.add(v)
+        stack.extend(v.args)
+        if v.op == "fold":
+            stack.extend(v.attr.steps)
+        elif v.op == "fill":
+            stack.append(v.attr.body)
+    return seen
+
+
+def _union(sets: Sequence[frozenset[Loop]]) -> frozenset[Loop]:
+    result = _NONE
+    for s in sets:
+        if s is result or not s:
+            continue
+        if not result or result <= s:
+            result = s
+        elif not s <= result:
+            result = result | s
+    return result
+
+
+__all__ = [
+    "ONE", "Access", "Fill", "Fold", "Loop", "Placement", "Rep", "Store", "Value", "carried", "copies", "disjoint_axes",
+    "domain", "flatten", "illegal", "in_rows", "is_vector", "reachable", "replication", "tile",
+]  # fmt: skip

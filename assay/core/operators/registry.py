@@ -1,0 +1,297 @@
+"""THE operator table.  One entry = an ATen schema and its meaning; everything else follows from the two.
+
+    @operator("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", samples=...)
+    def add(self, other, alpha): return pointwise(..., self, other)
+
+The meaning is a Python function of the arguments in schema order, every one filled in: tensors are core tensors T
+(or numbers, where the schema says Scalar), lists are tuples.  It returns a T, or one T per result.  Shapes, types,
+eager and compiled code are those of what it returns.
+
+    OPERATORS["add.Tensor"]              an entry
+    resolve("add", (x, 2), {})           -> (add.Scalar, (x, 2, 1)): the first overload that fits, defaults filled in
+    entry(*arguments)                    -> T or tuple of T: the meaning on core tensors (lowering)
+    entry.program(*arguments)            -> Program with the tensor arguments as inputs, in argument order
+
+Columns of an entry: view (the result is an index map of the first argument, whose storage it may share), inverse (how a
+write to the view becomes a new value of the parent), inplace_of (the functional operator an in-place one is made
+from), decompose (the same value by simpler operators), samples (arguments to try: see samples.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from assay.core.errors import UserError
+from assay.core.lang import Program, T, input, program, recorded_requires
+from assay.core.operators.build import written
+from assay.core.operators.schema import (
+    MISSING,
+    TENSOR_TYPES,
+    Param,
+    Schema,
+    converter,
+    describe,
+    fits,
+    is_tensor_type,
+    parse,
+    tag,
+)
+
+Meaning: TypeAlias = Callable[..., "T | tuple[T, ...]"]
+Apply: TypeAlias = Callable[..., Any]
+Samples: TypeAlias = Callable[[], Iterable[tuple[Any, ...]]]
+
+
+def _no_samples() -> Iterable[tuple[Any, ...]]:
+    return ()
+
+
+@dataclass(eq=False)
+class Operator:
+    """One overload; compared by identity.
+
+    inverse(apply, parent, new, *rest) is the new value of the parent of a view after `new` was written to the view;
+    `rest` are the view's arguments after the first, and output=k is added where the view has several results.
+    decompose(apply, *arguments) computes the result by other operators.  apply(name, *arguments) calls an operator at
+    whatever level the caller works on (values, traced values, core tensors).
+    """
+
+    schema: Schema
+    meaning: Meaning
+    family: str
+    view: bool = False
+    inverse: Callable[..., Any] | None = None
+    inplace_of: str | None = None
+    decompose: Callable[..., Any] | None = None
+    samples: Samples = _no_samples
+    _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict, repr=False)
+    _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.schema.name
+
+    @property
+    def base(self) -> str:
+        return self.schema.base
+
+    @property
+    def overload(self) -> str:
+        return self.schema.overload
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        return self.schema.params
+
+    @property
+    def returns(self) -> tuple[str, ...]:
+        return self.schema.returns
+
+    @property
+    def doc(self) -> str:
+        """What the entry means, in words."""
+        return (self.meaning.__doc__ or "").strip()
+
+    def __repr__(self) -> str:
+        return f"<operator {self.schema.text}>"
+
+    def __call__(self, *arguments: Any) -> T | tuple[T, ...]:
+        """The meaning of the call on core tensors.  Raises UserError that names the operator and its arguments."""
+        try:
+            return self.meaning(*arguments)
+        except UserError as error:
+            if str(error).startswith(self.name):
+                raise
+            raise type(error)(f"{self.name}({describe(arguments, {})}): {error}") from None
+
+    def fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+        """The arguments in schema order with every default filled in; None where the call does not fit the schema."""
+        key = (tuple(map(tag, args)), tuple((k, tag(v)) for k, v in kwargs.items())) if kwargs else tuple(map(tag, args))
+        plan = self._plans.get(key, MISSING)
+        if plan is MISSING:
+            plan = self._plans[key] = self._plan(args, kwargs)
+        if plan is None:
+            return None
+        filled: list[Any] = []
+        for source, convert, value in plan:
+            v = value if source is None else args[source] if type(source) is int else kwargs[source]
+            filled.append(v if convert is None else convert(v))
+        return tuple(filled)
+
+    def _plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, ...]] | None:
+        """Per parameter: (position or keyword or None, conversion, default)."""
+        params = self.params
+        if len(args) > sum(not p.keyword_only for p in params) or not kwargs.keys() <= {p.name for p in params}:
+            return None
+        plan: list[tuple[Any, ...]] = []
+        for k, p in enumerate(params):
+            if k < len(args) and not p.keyword_only:
+                if p.name in kwargs:
+                    return None
+                source, value = k, args[k]
+            elif p.name in kwargs:
+                source, value = p.name, kwargs[p.name]
+            elif p.default is MISSING:
+                return None
+            else:
+                plan.append((None, None, p.default))
+                continue
+            if not fits(p.type, tag(value)):
+                return None
+            plan.append((source, converter(p.type, tag(value)), None))
+        return plan
+
+    def program(self, *arguments: Any) -> Program:
+        """The call as a core program whose inputs are the tensor arguments in order (an element of a list counts too).
+
+        Tensors may be anything with .shape and .dtype.  Cached by shapes, types and the other arguments.
+        """
+        key = tuple(map(_key, arguments))
+        found = self._programs.get(key)
+        if found is None:
+            inputs: list[T] = []
+            actual = tuple(_as_inputs(p.name, v, inputs) for p, v in zip(self.params, arguments, strict=True))
+            with recorded_requires() as effects:
+                result = self(*actual)
+            outputs = result if isinstance(result, tuple) else (result,)
+            found = self._programs[key] = program(inputs, outputs, effects, name=self.base)
+        return found
+
+
+def _key(v: Any) -> Any:
+    """What distinguishes arguments: 1, 1.0 and True, and +0 and -0, are different."""
+    t = type(v)
+    if t is tuple or t is list:
+        return tuple(map(_key, v))
+    if t is float:
+        return repr(v)
+    if t is int or t is bool or t is str or v is None:
+        return (t, v)
+    return (tuple(v.shape), v.dtype) if is_tensor_type(t) else v
+
+
+def _as_inputs(name: str, v: Any, inputs: list[T]) -> Any:
+    if isinstance(v, tuple | list):
+        return tuple(_as_inputs(f"{name}_{k}", x, inputs) for k, x in enumerate(v))  # pyright: ignore[reportUnknownArgumentType]
+    if not is_tensor_type(type(v)):
+        return v
+    inputs.append(input(name, tuple(v.shape), v.dtype))
+    return inputs[-1]
+
+
+OPERATORS: dict[str, Operator] = {}
+_OVERLOADS: dict[str, list[Operator]] = {}
+_resolved: dict[Any, Operator] = {}
+
+
+def register(schema: str, meaning: Meaning, *, family: str | None = None, view: bool = False,
+             inverse: Callable[..., Any] | None = None, inplace: bool = False,
+             decompose: Callable[..., Any] | None = None, samples: Samples = _no_samples) -> Operator:  # fmt: skip
+    """Add one entry (with `inplace`, also its twin name_(Tensor(a!) self, ...)).  Overloads are tried in this order."""
+    parsed = parse(schema)
+    family = family or meaning.__module__.rpartition(".")[2]
+    made = _add(Operator(parsed, meaning, family, view, inverse, None, decompose, samples))
+    if inplace:
+        twin = parse(_inplace_schema(parsed))
+        _add(Operator(twin, _inplace_meaning(meaning), family, inplace_of=made.name, samples=_same_shape(made)))
+    return made
+
+
+def _add(o: Operator) -> Operator:
+    if o.name in OPERATORS:
+        raise UserError(f"operator {o.name} is already defined in {OPERATORS[o.name].family}")
+    OPERATORS[o.name] = o
+    _OVERLOADS.setdefault(o.base, []).append(o)
+    _resolved.clear()
+    return o
+
+
+def operator(schema: str, **columns: Any) -> Callable[[Meaning], Meaning]:
+    """Decorator: the function is the meaning of `schema`.  Columns as in `register`."""
+
+    def decorate(meaning: Meaning) -> Meaning:
+        register(schema, meaning, **columns)
+        return meaning
+
+    return decorate
+
+
+def _inplace_schema(s: Schema) -> str:
+    overload = "" if s.overload == "default" else f".{s.overload}"
+    first, *rest = (p.text for p in s.params)
+    if any(p.keyword_only for p in s.params):
+        at = next(k for k, p in enumerate(s.params) if p.keyword_only)
+        rest.insert(at - 1, "*")
+    first = first.replace("Tensor ", "Tensor(a!) ", 1)
+    return f"{s.base}_{overload}({', '.join([first, *rest])}) -> Tensor(a!)"
+
+
+def _inplace_meaning(meaning: Meaning) -> Meaning:
+    def stored(self: T, *rest: Any) -> T:
+        result = meaning(self, *rest)
+        if isinstance(result, tuple):
+            raise UserError("an operator with several results has no in-place form")
+        return written(self, result)
+
+    stored.__doc__ = f"self becomes: {(meaning.__doc__ or '').strip()}"
+    return stored
+
+
+def _same_shape(functional: Operator) -> Samples:
+    """The samples of the functional operator whose result can be stored in `self`."""
+
+    def samples() -> Iterable[tuple[Any, ...]]:
+        for arguments in functional.samples():
+            p = functional.program(*arguments)
+            if p.outputs[0].shape == tuple(arguments[0].shape) and p.outputs[0].dtype is arguments[0].dtype:
+                yield arguments
+
+    return samples
+
+
+def overloads(base: str) -> list[Operator]:
+    """The overloads of `base` in the order they are tried.  Raises UserError with the nearest names."""
+    found = _OVERLOADS.get(base)
+    if found is None:
+        import difflib
+
+        near = ", ".join(difflib.get_close_matches(base, _OVERLOADS, n=3)) or "see `assay ops`"
+        raise UserError(f"unknown operator {base!r}; did you mean: {near}")
+    return found
+
+
+def lookup(name: str) -> Operator:
+    """The entry called "base.overload" (or "base", meaning its default overload).  Raises UserError."""
+    found = OPERATORS.get(name) or OPERATORS.get(f"{name}.default")
+    if found is None:
+        base, _, _ = name.partition(".")
+        raise UserError(f"unknown overload {name!r}; {base} has: {', '.join(o.name for o in overloads(base))}")
+    return found
+
+
+def resolve(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Operator, tuple[Any, ...]]:
+    """The first overload of `base` that the arguments fit, and the arguments in schema order, defaults filled in.
+
+    Cached by the types of the arguments.  Raises UserError with the schemas where none fits.
+    """
+    key = (base, tuple(map(tag, args)), tuple((k, tag(v)) for k, v in kwargs.items()))
+    found = _resolved.get(key)
+    if found is not None:
+        filled = found.fill(args, kwargs)
+        if filled is not None:
+            return found, filled
+    for o in overloads(base):
+        filled = o.fill(args, kwargs)
+        if filled is not None:
+            _resolved[key] = o
+            return o, filled
+    allowed = "\n  ".join(o.schema.text for o in overloads(base))
+    raise UserError(f"{base}({describe(args, kwargs)}): no overload takes these arguments; allowed:\n  {allowed}")
+
+
+__all__ = [
+    "OPERATORS", "TENSOR_TYPES", "Apply", "Meaning", "Operator", "Param", "Samples", "Schema", "lookup", "operator",
+    "overloads", "register", "resolve",
+]  # fmt: skip

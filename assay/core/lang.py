@@ -20,7 +20,9 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -790,7 +792,25 @@ def require(shape: Sequence[int], body: E, cond: E, message: str, *, lo: int | N
     shape = tuple(shape)
     _check_axes("require", shape, body, cond)
     interval = (body.lo if lo is None else max(lo, body.lo), body.hi if hi is None else min(hi, body.hi))
-    return _tensor("require", shape, body.dtype, interval, body.reads | cond.reads, body=body, cond=cond, message=message)
+    made = _tensor("require", shape, body.dtype, interval, body.reads | cond.reads, body=body, cond=cond, message=message)
+    record = _recorded.get()
+    if record is not None:
+        record.append(made)
+    return made
+
+
+_recorded: ContextVar[list[T] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recorded_requires() -> Iterator[list[T]]:
+    """The requires built inside the block, also those that no result reads (an index into a dimension of size 1 is 0)."""
+    made: list[T] = []
+    token = _recorded.set(made)
+    try:
+        yield made
+    finally:
+        _recorded.reset(token)
 
 
 def scan(rest: Sequence[int], node: E, k: int, axis: int) -> T:
@@ -940,6 +960,7 @@ __all__ = [
     "E", "Ix", "Program", "T", "Var", "acc", "accumulators", "affine", "apply_row", "as_index", "axes", "bitcast",
     "bodies", "close_fold", "const", "const_bits", "constant_value", "convert", "expand", "extern", "fold", "folds", "index",
     "input", "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "program", "proj", "rebuild",
-    "require", "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute", "substitute_all",
+    "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute",
+    "substitute_all",
     "tensor", "walk",
 ]  # fmt: skip

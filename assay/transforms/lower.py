@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assay.core.lang import Program, T, input, order, program
+from assay.core.lang import Program, T, input, program, recorded_requires
 
 if TYPE_CHECKING:
     from assay.core.graph import Graph
@@ -18,20 +18,18 @@ def lower(graph: Graph) -> Program:
     """
     values: dict[Any, Any] = {}
     inputs: list[T] = []
-    effects: list[T] = []
 
     def resolved(x: Any) -> Any:
         if isinstance(x, list | tuple):
             return type(x)(map(resolved, x))
         return values.get(x, x) if x.__hash__ is not None else x
 
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            made = input(node.name, node.shape, node.dtype)
-            inputs.append(made)
-        else:
-            made = node.target.meaning(*map(resolved, node.args), **{k: resolved(v) for k, v in node.kwargs.items()})
-            outputs = made if isinstance(made, tuple) else (made,)
-            effects += [t for t in order(outputs) if t.kind == "require"]
-        values[node] = made
+    with recorded_requires() as effects:
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                made = input(node.name, node.shape, node.dtype)
+                inputs.append(made)
+            else:
+                made = node.target.meaning(*map(resolved, node.args), **{k: resolved(v) for k, v in node.kwargs.items()})
+            values[node] = made
     return program(inputs, [resolved(out) for out in graph.outputs], effects, graph.name)

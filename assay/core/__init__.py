@@ -1,3 +1,3 @@
 """The languages, as data: element types, indices, the scalar table, the core language, the operator graph."""
 
-from assay.core import functions, scalar  # noqa: F401  (they fill the scalar table)
+from assay.core import elementary, functions, scalar  # noqa: F401  (they fill the scalar table)

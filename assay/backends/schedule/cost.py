@@ -1,0 +1,437 @@
+"""The modelled time of a kernel under a schedule.
+
+    rep[v] = (copies, lanes)       a node costs prod(copies of what it varies with) instructions an iteration of its loop
+    arithmetic                     per loop: max(ports, issue, loads and stores, latency of chains) x iterations
+    traffic                        bytes that miss L1, L2, L3: a loop whose single iteration fits adds only new lines
+    time                           max(arithmetic, L2, L3, RAM) + OVERLAP x the rest, plus starting the threads
+
+Everything that a machine can be asked is in machine.py; the constants here are fitted to timings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from assay.backends.plan import Schedule
+from assay.backends.schedule.machine import Machine
+from assay.backends.schedule.summary import Access, Fold, Summary
+
+WINDOW = 250  # instructions in flight: the latency of a longer body is not hidden by the next iteration
+OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
+STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
+RESTART = 2200.0  # bytes lost when the prefetcher starts a run
+SPILL = 0.9  # cycles an instruction, for the share of values that do not fit in the registers
+IN_ORDER = 0.35  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
+SCATTERED = 1.5  # cycles a lane of a vector stored element by element
+GUARD = 8.0  # cycles a vector load under a computed mask
+LOOP = 1.5  # cycles an iteration
+START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
+LINE = 64
+
+
+@dataclass
+class Loop:
+    """One loop of the nest: `trips` iterations of `step` elements of variable `var`, inside `parent` (an index, -1: none)."""
+
+    var: int
+    trips: int
+    step: int
+    parent: int
+    depth: int
+    key: int | tuple[str, int] | None = None
+
+
+class Nest:
+    """A schedule applied to a summary: copies and lanes of every variable, and the loop in which every place is."""
+
+    def __init__(self, summary: Summary, schedule: Schedule, machine: Machine) -> None:
+        k, s = summary, schedule
+        self.summary, self.schedule, self.machine = k, s, machine
+        lanes = machine.lanes
+        sizes = k.sizes
+        self.copies = copies = [1] * len(sizes)
+        self.lanes = width = [1] * len(sizes)
+        for axis, u in s.jam:
+            copies[axis] = min(u, sizes[axis])
+        if s.vector is not None and sizes[s.vector] >= lanes:
+            copies[s.vector], width[s.vector] = max(1, min(s.copies, sizes[s.vector] // lanes)), lanes
+        vector = 1 << s.vector if s.vector is not None and width[s.vector] > 1 else 0
+        self.legal = not any(at & vector for at in k.rows.values())
+        for v in k.rows:
+            if sizes[v] >= lanes:
+                copies[v], width[v] = max(1, min(s.copies, sizes[v] // lanes)), lanes
+        self.in_rows: set[int] = set()
+        if s.fold == "rowvec":
+            for f in k.folds:
+                if f.ordered and f.n >= lanes and not any(width[v] > 1 for v in bits(f.varies)):
+                    width[f.var] = lanes
+                    self.in_rows.add(f.var)
+        self.loops: list[Loop] = []
+        self.loop_of: dict[int, int] = {}
+        self._at: dict[int, int] = {0: -1}
+        self._copies: dict[int, int] = {}
+        self._lanes = sum(1 << v for v in range(len(sizes)) if width[v] > 1)
+        self._build()
+
+    def _add(self, var: int, trips: int, step: int, parent: int, key: int | tuple[str, int] | None = None) -> int:
+        self.loops.append(Loop(var, trips, step, parent, self.loops[parent].depth + 1 if parent >= 0 else 0, key))
+        return len(self.loops) - 1
+
+    def _build(self) -> None:
+        k, s = self.summary, self.schedule
+        at, cut = -1, None
+        if s.carry is not None:
+            cut = next((f for f in k.folds if f.place == k.axes_mask), None)
+            if cut is not None:
+                at = self._add(cut.var, -(-cut.n // s.carry), s.carry, at)
+        block: dict[int, int] = {}
+        for axis, b in s.order or tuple((a, None) for a in range(k.rank)):
+            n, tile = k.sizes[axis], self.copies[axis] * self.lanes[axis]
+            if n == 1:
+                continue
+            if b is not None:
+                block[axis] = b
+                at = self._add(axis, -(-n // b), b, at, ("block", axis))
+            else:
+                at = self.loop_of[axis] = self._add(axis, -(-min(block.get(axis, n), n) // tile), tile, at, axis)
+        self.spine = len(self.loops)
+        waiting = [(f.var, f.place, min(f.n, s.carry or f.n) if f is cut else f.n) for f in k.folds]
+        waiting += [(v, place, k.sizes[v]) for v, place in k.rows.items()]
+        for v, place, n in sorted(waiting):  # a fold is numbered before the folds inside it
+            tile = self.copies[v] * self.lanes[v]
+            self.loop_of[v] = self._add(v, -(-n // tile), tile, self.at(place))
+
+    def at(self, place: int) -> int:
+        """The innermost loop among the variables of `place` (-1: outside all)."""
+        found = self._at.get(place)
+        if found is None:
+            inner = [self.loop_of[v] for v in bits(place) if v in self.loop_of]
+            found = max(inner, key=lambda j: self.loops[j].depth, default=-1)
+            self._at[place] = found
+        return found
+
+    def path(self, loop: int) -> list[int]:
+        """The loops around (and including) `loop`, outermost first."""
+        found: list[int] = []
+        while loop >= 0:
+            found.append(loop)
+            loop = self.loops[loop].parent
+        return found[::-1]
+
+    def copies_of(self, varies: int) -> int:
+        found = self._copies.get(varies)
+        if found is None:
+            found = self._copies[varies] = math.prod(self.copies[v] for v in bits(varies))
+        return found
+
+    def in_lanes(self, varies: int) -> bool:
+        return bool(varies & self._lanes)
+
+    def lane_variables(self, varies: int) -> list[int]:
+        return list(bits(varies & self._lanes))
+
+
+def bits(mask: int) -> tuple[int, ...]:
+    """The elements of a set of small numbers."""
+    found = _BITS.get(mask)
+    if found is None:
+        found = _BITS[mask] = tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
+    return found
+
+
+_BITS: dict[int, tuple[int, ...]] = {}
+
+
+@dataclass
+class _Body:
+    """What one iteration of a loop (without the loops inside) costs."""
+
+    mul: float = 0.0
+    add: float = 0.0
+    count: float = 0.0
+    memory: float = 0.0
+    copies: int = 1
+
+
+def arithmetic(nest: Nest) -> list[tuple[int, float]]:
+    """Cycles of one thread, by loop (-1: outside every loop)."""
+    k, m = nest.summary, nest.machine
+    bodies: dict[int, _Body] = {}
+
+    def body(place: int) -> _Body:
+        at = nest.at(place)
+        found = bodies.get(at)
+        if found is None:
+            found = bodies[at] = _Body()
+        return found
+
+    scalar = m.scalar_t / m.add_t
+    for (place, varies), g in k.groups.items():
+        b = body(place)
+        n = nest.copies_of(varies)
+        if nest.in_lanes(varies):
+            b.copies = max(b.copies, n)
+            b.mul, b.add, b.count = b.mul + n * g.mul, b.add + n * g.add, b.count + n * g.count
+        else:
+            n *= scalar
+            b.mul, b.add, b.count = b.mul + n * g.mul, b.add + n * g.add, b.count + n * g.count
+    for a in k.accesses:
+        b = body(a.place)
+        cycles = access_cycles(nest, a) * nest.copies_of(a.varies)
+        b.memory += cycles
+        b.count += nest.copies_of(a.varies)
+    folds = {f.var: f for f in k.folds}
+    inner = {nest.loops[j].parent for j in range(len(nest.loops))}
+    result: list[tuple[int, float]] = []
+    for at, b in bodies.items():
+        loop = nest.loops[at] if at >= 0 else None
+        v = loop.var if loop is not None else -1
+        throughput = max(b.mul, b.add, b.count * m.mix_t, b.memory)
+        limit = m.registers - 2
+        throughput += SPILL * b.count * max(0.0, 1 - limit / (b.copies * k.live.get(v, k.live[-1])))
+        latency = extra = 0.0
+        iterations = 1.0
+        path = nest.path(at)
+        for j in path:
+            iterations *= nest.loops[j].trips
+        if v in folds:
+            latency, more, extra = _fold_cycles(nest, folds[v], scalar)
+            throughput += more
+            entered = iterations / max(1, nest.loops[at].trips)
+            extra = entered * (extra + START[nest.loops[at].trips > 32])
+        if v in folds or v in k.rows:
+            latency = max(latency, k.latency.get(v, 0.0) * min(1.0, b.count / WINDOW))
+        elif at >= 0 and at not in inner:
+            latency = k.latency[-1] * min(1.0, b.count / WINDOW)
+        result.append((at, iterations * (max(throughput, latency) + LOOP) + extra))
+    return result
+
+
+def access_cycles(nest: Nest, a: Access) -> float:
+    """Cycles on the load and store ports for one copy of an access."""
+    m = nest.machine
+    wide = a.itemsize / 4
+    store = a.kind == "store"
+    if not nest.in_lanes(a.varies):
+        return (m.store_t if store else m.load_t) + 3 * a.guarded
+    lanes = nest.lane_variables(a.varies)
+    step = max(a.stride(v, 1) for v in lanes) // a.itemsize
+    straight = not (a.from_data and any(a.from_data >> v & 1 for v in lanes))
+    if straight and a.bent and step:
+        straight = all(a.stride(v, m.lanes - 1) == (m.lanes - 1) * a.stride(v, 1) for v in lanes)
+    if store:
+        return m.store_t * max(wide, 0.5) if straight and step == 1 else SCATTERED * m.lanes
+    if straight and step <= 1:
+        return m.load_t * max(wide, 1.0) * (1 if step else 1.0) + GUARD * a.guarded
+    if a.itemsize >= 4 and not a.guarded and straight:
+        return m.gather_t * wide
+    return 2.0 * m.lanes + GUARD * a.guarded
+
+
+def _fold_cycles(nest: Nest, f: Fold, scalar: float) -> tuple[float, float, float]:
+    """(latency an iteration, further cycles an iteration, cycles each time the loop is entered)."""
+    m = nest.machine
+    copies = nest.copies_of(f.varies)
+    room = m.registers - 3 if nest.in_lanes(f.varies) else m.registers - 2
+    over = max(0, copies * f.accumulators - room)
+    if f.var not in nest.in_rows:
+        return f.chain, 2.5 * over, 0.0
+    one = max(f.recurrence.mul, f.recurrence.add, f.recurrence.count * m.mix_t) * scalar + IN_ORDER
+    extra = f.n % m.lanes * f.chain
+    return m.lanes * f.chain, copies * (m.lanes * one + m.store_t) + over * m.lanes, extra
+
+
+@dataclass
+class Traffic:
+    """Bytes into a cache: read, written through it, written when the stores bypass the caches."""
+
+    read: float = 0.0
+    written: float = 0.0
+    streamed: float = 0.0
+
+
+@dataclass
+class _Walk:
+    """An access seen from the inside out: `ladder` has, a loop, (lines of one iteration, dimensions so far, trips, stride)."""
+
+    access: Access
+    loops: list[int]
+    lines: tuple[float, float]
+    ladder: list[tuple[float, int, int, int]]
+    total: float
+    dims: list[tuple[int, int]]
+
+
+def traffic(nest: Nest) -> dict[str, Traffic]:
+    """What misses each cache.  Data that fits in a cache after one call is there at the next."""
+    m = nest.machine
+    walks = [_walk(nest, a) for a in nest.summary.accesses]
+    result = {level: Traffic() for level in ("l1", "l2", "l3")}
+    total = sum(w.total for w in walks) * LINE
+    for level, out in result.items():
+        size = getattr(m, level) * (0.5 if level == "l3" else 0.9)
+        if total > size:
+            _misses(nest, walks, out, size, getattr(m, level) // getattr(m, f"{level}_ways"), level == "l1")
+    return result
+
+
+def _walk(nest: Nest, a: Access) -> _Walk:
+    varies = bits(a.varies)
+    inside = [(nest.lanes[v], 1, v) for v in varies if nest.lanes[v] > 1]
+    in_lanes = len(inside)
+    inside += [(nest.copies[v], nest.lanes[v], v) for v in varies if nest.copies[v] > 1]
+    lines = touched = 1.0
+    dims: list[tuple[int, int]] = []
+    for j, (n, step, v) in enumerate(inside):
+        d = a.stride(v, step)
+        if a.kind == "row" and not d and v < nest.summary.rank:  # every copy has its own row buffer
+            lines, touched = lines * n, touched * n
+        if d:
+            grown = n if d >= LINE else max(1.0, n * d / LINE)
+            lines *= grown
+            touched *= n if j >= in_lanes else grown
+            dims.append((n, d))
+    first = (lines, touched)
+    loops = nest.path(nest.at(a.place))[::-1]
+    ladder: list[tuple[float, int, int, int]] = []
+    for j in loops:
+        loop = nest.loops[j]
+        d = a.stride(loop.var, loop.step)
+        ladder.append((lines, len(dims), loop.trips, d))
+        if d:
+            lines *= loop.trips if d >= LINE else max(1.0, loop.trips * d / LINE)
+            dims.append((loop.trips, d))
+    return _Walk(a, loops, first, ladder, lines, dims)
+
+
+def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int, rows: bool) -> None:
+    footprint: dict[int, float] = {}
+    innermost: dict[int, float] = {}
+    for w in walks:
+        reached, q = 1.0, 0
+        for (lines, count, _, _), j in zip(w.ladder, w.loops, strict=True):
+            while q < count:  # a power-of-two stride reaches few sets
+                n, d = w.dims[q]
+                reached *= min(n, way // math.gcd(way, d)) if d >= LINE else max(1.0, n * d / LINE)
+                q += 1
+            held = lines * LINE * (max(1.0, way / LINE / reached) if lines > 4 and reached < lines else 1.0)
+            footprint[j] = footprint.get(j, 0.0) + held
+            if j == w.loops[0]:
+                innermost[j] = innermost.get(j, 0.0) + held
+    streams_open: dict[int, float] = {}
+    runs: list[tuple[float, float, int]] = []
+    for w in walks:
+        run, streams = float(w.access.itemsize), 1.0
+        for n, d in w.dims:
+            if d <= max(run, LINE) * 1.01:
+                run = max(run, n * d)
+            else:
+                streams *= n
+                if streams > 64:
+                    streams /= n
+                    break
+        j = w.loops[0] if w.loops else -1
+        if w.access.kind != "row":
+            streams_open[j] = streams_open.get(j, 0.0) + streams
+        runs.append((run, streams, j))
+    seen: list[_Walk] = []
+    for w, (run, streams, j) in zip(walks, runs, strict=True):
+        if w.access.kind == "row" and not rows:
+            continue
+        lines = w.lines[1 if w.loops and innermost[j] > size else 0]
+        for (_, _, n, d), loop in zip(w.ladder, w.loops, strict=True):
+            if footprint[loop] <= size:
+                lines *= 1 if d == 0 else n if d >= LINE else max(1.0, n * d / LINE)
+            else:
+                lines *= n
+        if any(_shared(nest, w, other, footprint, size) for other in seen):
+            continue
+        seen.append(w)
+        efficiency = 1.0 if rows else max(0.2, run / (run + RESTART / (streams + 2)) * max(1.0, streams_open.get(j, 1.0)) ** -STREAMS)
+        if w.access.kind == "store":
+            out.written += lines * LINE / efficiency
+            out.streamed += lines * LINE * streams**0.5
+        else:
+            out.read += lines * LINE / efficiency
+
+
+def _shared(nest: Nest, a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:
+    """Whether `b`, in a sibling loop over the same tensor, has brought in what `a` reads."""
+    if a.access.tensor is not b.access.tensor or a.access.kind != "load" or b.access.kind != "load":
+        return False
+    common = [j for j in a.loops if j in b.loops]
+    if not common or footprint[common[0]] > size:
+        return False
+    return all(a.access.stride(v, 1) == b.access.stride(v, 1) for v in bits(a.access.place & b.access.place))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Modelled seconds, and the cycles each resource alone would need."""
+
+    seconds: float
+    parts: dict[str, float]
+
+    @property
+    def bound(self) -> str:
+        """The resource that decides."""
+        return max(self.parts, key=lambda k: self.parts[k])
+
+
+def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic], schedule: Schedule) -> Cost:
+    """The modelled time with the threads and the store kind of `schedule`."""
+    m, k = nest.machine, nest.summary
+    at = next((j for j in range(nest.spine) if nest.loops[j].key == schedule.threads), -1) if schedule.threads is not None else -1
+    speed, threads = 1.0, 1
+    if at >= 0:
+        n, threads = nest.loops[at].trips, m.threads
+        speed = n / -(-n // threads)
+    inside = [at >= 0 and _within(nest, j, at) for j, _ in cycles]
+    l1, l2, l3 = bytes_["l1"], bytes_["l2"], bytes_["l3"]
+    both = min(threads, 2) - 1
+    through = 0 if schedule.stream else 2
+    parts = {
+        "arithmetic": sum(c / speed if i else c for (_, c), i in zip(cycles, inside, strict=True)),
+        "L2": (l1.read + l1.written * through) / m.bw_l2[0] / speed,
+        "L3": (l2.read + l2.written * through) / m.bw_l3[0] / speed,
+        "RAM": (l3.read + (l3.streamed if schedule.stream else 2 * l3.written)) / (m.bw_ram[both] * (1.25 if schedule.stream else 1)),
+    }  # fmt: skip
+    if schedule.stream and not l3.written:
+        return Cost(math.inf, parts)  # the output stays in the cache: bypassing it only hurts
+    worst = max(parts.values())
+    total = worst + OVERLAP * (sum(parts.values()) - worst)
+    total *= 1 + max(0.0, k.nodes * max([1, *nest._copies.values()]) - 1000) / 2e5
+    return Cost(total / (m.ghz * 1e9) + ((m.fork_us + 1.0) * 1e-6 if at >= 0 else 0.0), parts)
+
+
+def _within(nest: Nest, j: int, outer: int) -> bool:
+    while j >= 0:
+        if j == outer:
+            return True
+        j = nest.loops[j].parent
+    return False
+
+
+def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]:
+    """The best thread axis (or none) and store kind for the nest; ties go to the simpler nest."""
+    k, s, m = nest.summary, nest.schedule, nest.machine
+    bytes_ = traffic(nest)
+    streams = (s.vector is not None and s.vector == k.rank - 1 and s.carry is None and not k.chained
+               and all(a.kind != "store" or (a.steps.get(s.vector) == 1 and a.itemsize >= 4) for a in k.accesses)
+               and k.shape[-1] % m.lanes == 0)  # fmt: skip
+    axes: list[int | tuple[str, int] | None] = [None]
+    if m.threads > 1 and not any(t.kind == "scatter" for t in k.tensors):
+        axes += [x.key for x in nest.loops[: nest.spine] if x.key is not None and x.trips >= 2]
+    best: tuple[Cost, Schedule] | None = None
+    for threads in axes:
+        for stream in (False, True) if streams else (False,):
+            made = replace(s, threads=threads, stream=stream)
+            c = cost(nest, cycles, bytes_, made)
+            if best is None or c.seconds < best[0].seconds:
+                best = c, made
+    assert best is not None
+    plain = all(b is None for _, b in s.order)
+    natural = not s.order or s.order == tuple((a, None) for a in range(k.rank))
+    tie = 1 + 0.002 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
+    return Cost(best[0].seconds * tie, best[0].parts), best[1]

@@ -8,7 +8,6 @@ from assay.core.operators.build import contraction, elements, same_type
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import NUMBERS, like, listed
 
-
 SIZES = ((1, 1, 1), (0, 3, 2), (2, 0, 3), (1, 17, 1), (9, 8, 17))
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from assay.core.errors import UserError
 from assay.core.lang import Program, T, input, program, recorded_requires
@@ -40,6 +40,7 @@ from assay.core.operators.schema import (
 )
 
 Meaning: TypeAlias = Callable[..., "T | tuple[T, ...]"]
+M = TypeVar("M", bound=Meaning)
 Apply: TypeAlias = Callable[..., Any]
 Samples: TypeAlias = Callable[[], Iterable[tuple[Any, ...]]]
 
@@ -66,8 +67,8 @@ class Operator:
     inplace_of: str | None = None
     decompose: Callable[..., Any] | None = None
     samples: Samples = _no_samples
-    _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict, repr=False)
-    _programs: dict[Any, Program] = field(default_factory=dict, repr=False)
+    _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict[Any, "list[tuple[Any, ...]] | None"])
+    _programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
 
     @property
     def name(self) -> str:
@@ -109,9 +110,9 @@ class Operator:
     def fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """The arguments in schema order with every default filled in; None where the call does not fit the schema."""
         key = (tuple(map(tag, args)), tuple((k, tag(v)) for k, v in kwargs.items())) if kwargs else tuple(map(tag, args))
-        plan = self._plans.get(key, MISSING)
-        if plan is MISSING:
-            plan = self._plans[key] = self._plan(args, kwargs)
+        if key not in self._plans:
+            self._plans[key] = self._plan(args, kwargs)
+        plan = self._plans[key]
         if plan is None:
             return None
         filled: list[Any] = []
@@ -208,10 +209,10 @@ def _add(o: Operator) -> Operator:
     return o
 
 
-def operator(schema: str, **columns: Any) -> Callable[[Meaning], Meaning]:
+def operator(schema: str, **columns: Any) -> Callable[[M], M]:
     """Decorator: the function is the meaning of `schema`.  Columns as in `register`."""
 
-    def decorate(meaning: Meaning) -> Meaning:
+    def decorate(meaning: M) -> M:
         register(schema, meaning, **columns)
         return meaning
 

@@ -9,7 +9,7 @@ from typing import Any
 from assay.core.errors import UserError
 from assay.core.index import affine
 from assay.core.lang import Ix, T, ix, load
-from assay.core.operators.build import at, broadcast, elements
+from assay.core.operators.build import at, broadcast, dim, elements, size_at
 from assay.core.operators.registry import Apply, operator
 from assay.core.operators.samples import ALL, like, listed, unary
 
@@ -37,6 +37,12 @@ def reindexed(x: T, shape: Sequence[int]) -> T:
         return load(x, *(flat // s % n for s, n in zip(contiguous_strides(x.shape), x.shape, strict=True)))
 
     return elements(shape, body, x.dtype)
+
+
+def narrowed(x: T, d: int, start: int, length: int, step: int = 1) -> T:
+    """`length` elements of axis `d`: start, start + step, ..."""
+    shape = (*x.shape[:d], length, *x.shape[d + 1 :])
+    return elements(shape, lambda *i: load(x, *i[:d], i[d] * step + start, *i[d + 1 :]), x.dtype)
 
 
 @operator("view(Tensor(a) self, int[] size) -> Tensor(a)", view=True,
@@ -77,3 +83,12 @@ def expand(self: T, size: Sequence[int], implicit: bool) -> T:
     if broadcast(self.shape, shape) != shape:
         raise UserError(f"shape {list(self.shape)} does not expand to {list(size)}; only axes of size 1 repeat")
     return elements(shape, lambda *i: at(self, i), self.dtype)
+
+
+def halves(x: T, d: int) -> tuple[T, T]:
+    """The first and the second half of axis `d`.  Raises UserError where its size is odd."""
+    d = dim(d, len(x.shape))
+    n = size_at(x, d)
+    if n % 2 or not x.shape:
+        raise UserError(f"axis {d} of shape {list(x.shape)} must have an even size")
+    return narrowed(x, d, 0, n // 2), narrowed(x, d, n // 2, n // 2)

@@ -452,10 +452,10 @@ def convert(x: E, dtype: DType) -> E:
     """
     if x.dtype is dtype:
         return x
-    if dtype is dt.bool_:
-        return op("ne", x, 0)
     if x.dtype.is_half and dtype is not dt.f32:
         return convert(convert(x, dt.f32), dtype)
+    if dtype is dt.bool_:
+        return op("ne", x, 0)
     if dtype.is_half and x.dtype is not dt.f32:
         return convert(convert(x, dt.f32), dtype)
     interval = (0, 0)
@@ -529,17 +529,28 @@ def accumulators(node: E) -> tuple[E, ...]:
     return _accumulators[node]
 
 
-def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...]) -> E:
-    """The fold node over the fresh variable `v`, renamed canonically, with inductive intervals for its accumulators."""
+def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Sequence[Interval] | None = None) -> E:
+    """The fold node over the fresh variable `v`, renamed canonically, with inductive intervals for its accumulators.
+
+    `bounds` are intervals to take in place of the derived ones; the accumulators in `steps` carry them already.
+    Raises UserError where they do not hold at first, or are not kept by a step.
+    """
     free = _union([e.free for e in inits + steps], _NO_VARS) - v.free
     w = variable(1 + max((u.level for u in free), default=-1), v.n)
     accs = {e.attr[1]: e for e in walk(steps) if e.op == "acc" and e.attr[0] is v}
-    bounds = _inductive(v, inits, steps, accs)
+    if bounds is None:
+        bounds = _inductive(v, inits, steps, accs)
+    else:
+        for (lo, hi), e in zip((*bounds, *bounds), inits + steps, strict=True):
+            if not lo <= e.lo <= e.hi <= hi:
+                raise UserError(f"the accumulator range {lo}..{hi} does not hold: {e!r} lies in {e.lo}..{e.hi}")
     env: dict[Var | E, Ix | E] = {v: ix(w)}
     for k, a in accs.items():
         env[a] = acc(w, k, a.dtype, bounds[k])
     if w is not v or any(env[a] is not a for a in accs.values()):
         steps = substitute_all(steps, env)
+        if 1 + max((u.level for e in inits + steps for u in e.free if u is not w), default=-1) != w.level:
+            return close_fold(w, inits, steps)  # the intervals made a variable vanish from the steps
     hull = (min(inits[0].lo, steps[0].lo), max(inits[0].hi, steps[0].hi))
     node = _node("fold", inits + steps, w, inits[0].dtype, hull)
     _accumulators[node] = tuple(acc(w, k, e.dtype, bounds[k]) for k, e in enumerate(inits))

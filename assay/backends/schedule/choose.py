@@ -1,0 +1,122 @@
+"""choose(program, target): the kernels of a program, and how each is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from assay.backends.plan import Kernel, Plan, Schedule
+from assay.backends.schedule.cost import Nest, arithmetic, finish
+from assay.backends.schedule.fuse import Decisions, Group, Model
+from assay.backends.schedule.machine import Machine, machine
+from assay.backends.schedule.pack import packings, reused
+from assay.backends.schedule.space import FULL, Choice, rank
+from assay.backends.target import Target
+from assay.core import lang
+from assay.core.index import Ix
+from assay.core.lang import E, Program, T
+
+TILES = 4  # register tiles that are tried with packed operands
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a group: copies of operands, each with its schedule, then the kernel itself."""
+
+    seconds: float
+    tensors: tuple[T, ...]
+    choice: Choice
+    copies: tuple[tuple[T, Choice], ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The modelled time and what bounds it."""
+        return f"{self.choice.cost.seconds * 1e6:.1f} us, bound by {self.choice.cost.bound}"
+
+
+def choose(program: Program, target: Target) -> tuple[Program, Plan]:
+    """The program (lets inlined, operands packed: bitwise) and the plan of its kernels."""
+    model = _model(target)
+    model.spent = 0
+    decisions = Decisions(program, model)
+    decisions.search()
+    groups = decisions.groups()
+    chosen = [(g, candidates(g, model)[0] if g.tensors[0].kind != "extern" else None) for g in groups]
+    return assemble(program, chosen, tuple(decisions.log))
+
+
+@cache
+def _model(target: Target) -> Model:
+    m = machine()
+    return Model(m if m.lanes == target.lanes else replace(m, lanes=target.lanes, registers=target.registers))
+
+
+def candidates(group: Group, model: Model, space: str = FULL) -> list[Candidate]:
+    """The ways to compute the group by modelled time, best first (never empty)."""
+    k = model.summary(group.tensors, group.local)
+    m = model.machine
+    ranked = rank(k, m, space)
+    found = [Candidate(c.cost.seconds, group.tensors, c) for c in ranked]
+    if reused(k):
+        found += _packed(group, ranked, model)
+        found.sort(key=lambda c: c.seconds)
+    return found
+
+
+def _packed(group: Group, ranked: list[Choice], model: Model) -> list[Candidate]:
+    """The group with packed operands, for the best register tiles."""
+    m = model.machine
+    tiles: dict[tuple[object, ...], list[Schedule]] = {}
+    for c in ranked:
+        s = c.schedule
+        if s.vector is not None and s.jam:
+            tiles.setdefault((s.vector, s.copies, s.jam), []).append(s)
+    k = model.summary(group.tensors, group.local)
+    busy = {key: sum(c for _, c in arithmetic(Nest(k, ss[0], m))) for key, ss in tiles.items()}
+    found: list[Candidate] = []
+    for key in sorted(tiles, key=lambda key: busy[key])[:TILES]:
+        for copies, t in packings(group.tensors[0], tiles[key][0], m.lanes):
+            packed = tuple((c, rank(model.summary((c,), ()), m, FULL)[0]) for c in copies)
+            extra = sum(c.cost.seconds for _, c in packed)
+            summary = model.summary((t,), ())
+            for s in tiles[key]:
+                nest = Nest(summary, replace(s, threads=None, stream=False), m)
+                c, s2 = finish(nest, arithmetic(nest))
+                found.append(Candidate(c.seconds + extra, (t,), Choice(c, s2), packed))
+    return found
+
+
+def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log: tuple[str, ...] = ()) -> tuple[Program, Plan]:
+    """The program that the chosen kernels compute, and their plan."""
+    final: dict[T, T] = {}
+
+    def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
+        made = final.get(source)
+        return (lang.load if how == "load" else lang.load_or_zero)(made, *idx) if made is not None and made is not source else None
+
+    def rebuild(t: T) -> T:
+        if not any(final.get(r, r) is not r for r in t.reads):
+            return t
+        return lang.rewrite_tensor(t, on_load, lambda x: final.get(x, x))
+
+    kernels: list[Kernel] = []
+    for group, candidate in chosen:
+        if candidate is None:
+            for source, t in zip(group.sources, group.tensors, strict=True):
+                final[source] = rebuild(t)
+            kernels.append(Kernel(tuple(final[s] for s in group.sources), reason="a reference function"))
+            continue
+        for copy, choice in candidate.copies:
+            final[copy] = rebuild(copy)
+            kernels.append(Kernel((final[copy],), choice.schedule, reason=f"packs an operand: {choice.cost.seconds * 1e6:.1f} us"))
+        local: list[tuple[T, int]] = []
+        for t, lead in group.local:
+            final[t] = rebuild(t)
+            local.append((final[t], lead))
+        made = tuple(rebuild(t) for t in candidate.tensors)
+        final.update(zip(group.sources, made, strict=True))
+        kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason))
+    result = lang.program(
+        program.inputs, [final.get(t, t) for t in program.outputs], [final.get(t, t) for t in program.effects], program.name
+    )
+    return result, Plan(tuple(kernels), log)

@@ -1,0 +1,283 @@
+"""Which lets are stored, recomputed where they are read, or kept in a row buffer; and which kernels run together.
+
+    inline   the body stands in every reader       keep   a kernel of its own       local   a row buffer in each reader
+
+Start from a rule of thumb, then flip one let at a time while the modelled total falls.  Loads of stored lets keep
+naming the let of the given program, so that a kernel is the same interned object, and costs nothing to model again,
+whatever is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from assay.backends.schedule.machine import Machine
+from assay.backends.schedule.prices import Prices
+from assay.backends.schedule.space import COARSE, Choice, rank
+from assay.backends.schedule.summary import Summary, loop_shape
+from assay.core import lang
+from assay.core.index import Ix
+from assay.core.lang import E, Program, T
+from assay.transforms.rewrite import inline_load, must_realise
+
+INLINE, KEEP, LOCAL = "inline", "keep", "local"
+LAUNCH = 2e-7  # seconds to enter a kernel
+SMALL_BODY = 12  # nodes that are recomputed rather than stored, to begin with
+NODES_MODELLED = 6_000  # nodes of candidate kernels the search may look at: the bound on its time
+MERGE_GAIN = 0.95
+RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
+
+
+@dataclass(frozen=True)
+class Group:
+    """A kernel to be scheduled: its tensors (inlined), the tensors of the given program they stand for, its row buffers."""
+
+    tensors: tuple[T, ...]
+    sources: tuple[T, ...]
+    local: tuple[tuple[T, int], ...]
+
+
+class Model:
+    """The modelled time of kernels, remembered by what they compute."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.prices = Prices(machine)
+        self.spent = 0
+        self._coarse: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Choice | None] = {}
+        self._summaries: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Summary] = {}
+
+    def summary(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...]) -> Summary:
+        key = tensors, local
+        found = self._summaries.get(key)
+        if found is None:
+            found = self._summaries[key] = Summary(tensors, self.prices, dict(local))
+            self.spent += found.nodes
+        return found
+
+    def seconds(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...] = ()) -> float:
+        """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""
+        key = tensors, local
+        if key not in self._coarse:
+            summary = self.summary(tensors, local)
+            legal = summary.fillable and all(lang.size_of(t) // math.prod(t.shape[:lead]) <= self.machine.l2 // 4 for t, lead in local)
+            found = rank(summary, self.machine, COARSE) if legal else []
+            self.spent += 10
+            self._coarse[key] = found[0] if found else None
+        best = self._coarse[key]
+        return best.cost.seconds if best is not None else math.inf
+
+
+@dataclass
+class Decisions:
+    """The state of the search: a mode for each tensor, and what each became."""
+
+    program: Program
+    model: Model
+    mode: dict[T, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p = self.program
+        self.tensors = p.tensors
+        self.whole = must_realise(p)
+        self.readers: dict[T, list[T]] = {t: [] for t in self.tensors}
+        for t in self.tensors:
+            for r in t.reads:
+                if r.kind != "input":
+                    self.readers[r].append(t)
+        self.visits = {t: 0 for t in self.tensors}  # how often a reader evaluates a load of t, in units of t's size
+        self._count_visits()
+        for t in self.tensors:
+            self.mode.setdefault(t, self._first_mode(t))
+        self.made: dict[T, T] = {}
+        self.locals: dict[T, tuple[tuple[T, int], ...]] = {}
+        for t in self.tensors:
+            self._make(t, self.made, self.locals, self.mode)
+
+    def _count_visits(self) -> None:
+        for t in self.tensors:
+            for e in lang.walk(lang.bodies(t)):
+                if e.op in ("load", "load_or_zero") and e.attr[0] in self.visits:
+                    times = math.prod(v.n for v in e.free) / max(1, e.attr[0].size)
+                    self.visits[e.attr[0]] = max(self.visits[e.attr[0]], math.ceil(times))
+
+    def free(self, t: T) -> bool:
+        """Whether there is anything to decide about `t`."""
+        return t.kind == "let" and t not in self.whole
+
+    def _first_mode(self, t: T) -> str:
+        if not self.free(t) or self.visits[t] > 2:
+            return KEEP
+        nodes = len(lang.walk((t.body,)))
+        return INLINE if not t.body.has_fold and (len(self.readers[t]) == 1 or nodes <= SMALL_BODY) else KEEP
+
+    def _make(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]], mode: dict[T, str]) -> None:
+        """`t` with its inlined reads substituted and its row buffers named, and the row buffers it uses."""
+
+        def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
+            m = mode.get(source)
+            if m == INLINE:
+                return inline_load(made[source], idx, how)
+            if m == LOCAL:
+                return (lang.load if how == "load" else lang.load_or_zero)(made[source], *idx)
+            return None
+
+        deep = [r for r in t.reads if mode.get(r, KEEP) != KEEP]
+        made[t] = lang.rewrite_tensor(t, on_load, lambda x: x) if deep else t
+        used: dict[T, int] = {}
+        for r in sorted(deep, key=lambda r: r.id):
+            if mode[r] == LOCAL:
+                used[made[r]] = len(r.shape) - 1
+            used.update(locals_.get(r, ()))
+        locals_[t] = tuple(sorted(used.items(), key=lambda item: item[0].id))
+
+    def kernel_seconds(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]]) -> float:
+        if t.kind == "extern":
+            return 0.0
+        if t.kind in ("scan", "scatter") and locals_[t]:
+            return math.inf
+        return self.model.seconds((made[t],), locals_[t]) + LAUNCH
+
+    def flip(self, t: T, mode: str) -> tuple[float, float, dict[str, dict]]:
+        """(modelled seconds before, after, the new state) of the kernels that a decision about `t` touches."""
+        modes = {**self.mode, t: mode}
+        touched: set[T] = {t}
+        for u in self.tensors:  # in topological order
+            if u is not t and any(r in touched and (r is t or modes[r] != KEEP) for r in u.reads):
+                touched.add(u)
+        made, locals_ = dict(self.made), dict(self.locals)
+        before = after = 0.0
+        for u in self.tensors:
+            if u in touched:
+                self._make(u, made, locals_, modes)
+                if modes[u] == KEEP:
+                    after += self.kernel_seconds(u, made, locals_)
+                if self.mode[u] == KEEP:
+                    before += self.kernel_seconds(u, self.made, self.locals)
+        return before, after, {"mode": modes, "made": made, "locals": locals_}
+
+    def search(self, rounds: int = 2) -> None:
+        """Flip one let at a time while the modelled total falls."""
+        for _ in range(rounds):
+            changed = False
+            for t in self.tensors:
+                if not self.free(t) or self.model.spent > NODES_MODELLED:
+                    continue
+                for mode in self._alternatives(t):
+                    before, after, state = self.flip(t, mode)
+                    # fewer kernels win a tie, stored values must earn their place
+                    if after < before * (1.01 if mode == INLINE and self.mode[t] == KEEP else 0.98):
+                        self.log.append(f"{t!r}: {self.mode[t]} -> {mode}, {before * 1e6:.1f} -> {after * 1e6:.1f} us")
+                        self.mode, self.made, self.locals = state["mode"], state["made"], state["locals"]
+                        changed = True
+            if not changed:
+                return
+
+    def _alternatives(self, t: T) -> Iterable[str]:
+        now, fold, readers = self.mode[t], t.body.has_fold, self.readers[t]
+        once = len(readers) == 1 and self.visits[t] <= 1
+        if now == INLINE and once and not fold:
+            return
+        if now != INLINE and not (fold and self.visits[t] >= RECOMPUTED):
+            yield INLINE
+        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and not fold and not once:
+            yield LOCAL
+        if now != KEEP:
+            yield KEEP
+
+    # -------------------------------------------------------------------------------------------- kernels
+
+    def groups(self) -> list[Group]:
+        """The kernels in an order in which they can run, those of one shape that gain by it together."""
+        singles = [Group((self.made[t],), (t,), self.locals[t]) for t in self.tensors if self.mode[t] == KEEP]
+        if self.model.spent <= NODES_MODELLED:
+            singles = self._merge(singles)
+        return self._sorted(singles)
+
+    def _reads(self, g: Group) -> set[T]:
+        """The stored tensors a group needs (through its row buffers too)."""
+        found: set[T] = set()
+        local = dict(g.local)
+        stack = list(g.tensors)
+        while stack:
+            for r in stack.pop().reads:
+                if r in local:
+                    stack.append(r)
+                else:
+                    found.add(r)
+        return found
+
+    def _merge(self, groups: list[Group]) -> list[Group]:
+        result = list(groups)
+        for a in groups:
+            for b in groups:
+                if a.sources[0].id >= b.sources[0].id or self.model.spent > NODES_MODELLED:
+                    continue
+                left = next((g for g in result if a.sources[0] in g.sources), None)
+                right = next((g for g in result if b.sources[0] in g.sources), None)
+                if left is None or right is None or left is right:
+                    continue
+                joined = self._joined(left, right)
+                if joined is None or not self._acyclic([joined, *(g for g in result if g is not left and g is not right)]):
+                    continue
+                apart = self.model.seconds(left.tensors, left.local) + self.model.seconds(right.tensors, right.local) + LAUNCH
+                together = self.model.seconds(joined.tensors, joined.local)
+                if together < MERGE_GAIN * apart:
+                    self.log.append(f"{list(joined.sources)}: one kernel, {apart * 1e6:.1f} -> {together * 1e6:.1f} us")
+                    result = [g for g in result if g is not left and g is not right] + [joined]
+        return result
+
+    def _joined(self, a: Group, b: Group) -> Group | None:
+        """Both in one kernel: same loops, something read in common; a value of `a` that `b` reads is recomputed in `b`."""
+        kinds = {t.kind for t in (*a.tensors, *b.tensors)}
+        if kinds - {"let", "require"} or loop_shape(a.tensors[0]) != loop_shape(b.tensors[0]):
+            return None
+        inner = dict(zip(a.sources, a.tensors, strict=True))
+        common = self._reads(a) & self._reads(b)
+        chained = any(s in self._reads(b) and t.kind == "let" for s, t in inner.items())
+        if not common and not chained:
+            return None
+        if chained and (a.local or b.local or not all(_identity(t, s) for t in b.tensors for s in inner)):
+            return None
+
+        def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
+            t = inner.get(source)
+            return inline_load(t, idx, how) if t is not None and t.kind == "let" else None
+
+        tensors = tuple(lang.rewrite_tensor(t, on_load, lambda x: x) for t in b.tensors) if chained else b.tensors
+        return Group(a.tensors + tensors, a.sources + b.sources, tuple(dict.fromkeys(a.local + b.local)))
+
+    def _acyclic(self, groups: list[Group]) -> bool:
+        try:
+            self._sorted(groups)
+        except ValueError:
+            return False
+        return True
+
+    def _sorted(self, groups: list[Group]) -> list[Group]:
+        """Topological order, otherwise as the program; ValueError for a cycle."""
+        owner = {s: g for g in groups for s in g.sources}
+        needs = {id(g): {id(owner[r]) for r in self._reads(g) if r in owner and owner[r] is not g} for g in groups}
+        done: set[int] = set()
+        waiting = sorted(groups, key=lambda g: min(s.id for s in g.sources))
+        result: list[Group] = []
+        while waiting:
+            ready = next((g for g in waiting if needs[id(g)] <= done), None)
+            if ready is None:
+                raise ValueError("kernels that wait for each other")
+            waiting.remove(ready)
+            done.add(id(ready))
+            result.append(ready)
+        return result
+
+
+def _identity(t: T, source: T) -> bool:
+    """Whether `t` reads `source` only at its own element."""
+    own = tuple(lang.ix(v) for v in lang.axes(t.shape))
+    return all(
+        e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in ("load", "load_or_zero") and e.attr[0] is source
+    )
+

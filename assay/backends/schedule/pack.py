@@ -1,0 +1,135 @@
+"""Packing: an operand that is read many times is read through a copy laid out in the order in which it is read.
+
+    c[i,j] = fold(k) fma(a[i,k], b[k,j], acc)        tile 6 x 16
+becomes
+    ap[p,k,u] = a[6*p + u, k]     bp[q,k,l] = b[k, 16*q + l]     (0 outside: the last tile is padded)
+    c[i,j] = fold(k) fma(ap[i // 6, k, i % 6], bp[j // 16, k, j % 16], acc)
+
+An operand that is read under a guard is padded instead: the copy holds the zeros, and the guard vanishes.
+The copies are ordinary lets, scheduled like any other; no value changes (contract: bitwise).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assay.backends.plan import Schedule
+from assay.backends.schedule.cost import bits
+from assay.backends.schedule.summary import Summary
+from assay.core import lang
+from assay.core.index import Ix, Var, values
+from assay.core.lang import E, T
+
+REUSE = 16  # an operand read less often than this is read where it lies
+
+
+@dataclass(frozen=True)
+class Pad:
+    """A copy of the box [lo, hi] of the index space, zero where the operand has no element."""
+
+    box: tuple[tuple[int, int], ...]
+
+    def copy(self, source: T) -> T:
+        shape = tuple(hi - lo + 1 for lo, hi in self.box)
+        return lang.tensor(shape, lambda *i: lang.load_or_zero(source, *(x + lo for x, (lo, _) in zip(i, self.box, strict=True))))
+
+    def read(self, copy: T, idx: tuple[Ix, ...]) -> E:
+        return lang.load(copy, *(x - lo for x, (lo, _) in zip(idx, self.box, strict=True)))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A copy [lead.., axis // size, folded.., axis % size]: what a tile reads in one step of the fold lies together."""
+
+    axis: int
+    folded: tuple[int, ...]
+    size: int
+
+    def lead(self, rank: int) -> list[int]:
+        return [k for k in range(rank) if k not in self.folded and k != self.axis]
+
+    def copy(self, source: T) -> T:
+        n = source.shape
+        lead = self.lead(len(n))
+        shape = (*(n[k] for k in lead), -(-n[self.axis] // self.size), *(n[k] for k in self.folded), self.size)
+
+        def element(*i: Ix) -> E:
+            at: list[Ix] = [lang.ix(0)] * len(n)
+            for k, x in zip(lead, i, strict=False):
+                at[k] = x
+            for k, x in zip(self.folded, i[len(lead) + 1 : -1], strict=True):
+                at[k] = x
+            at[self.axis] = self.size * i[len(lead)] + i[-1]
+            return (lang.load if n[self.axis] % self.size == 0 else lang.load_or_zero)(source, *at)
+
+        return lang.tensor(shape, element)
+
+    def read(self, copy: T, idx: tuple[Ix, ...]) -> E:
+        lead = self.lead(len(idx))
+        i = idx[self.axis]
+        return lang.load(copy, *(idx[k] for k in lead), i // self.size, *(idx[k] for k in self.folded), i % self.size)
+
+
+def reused(k: Summary) -> bool:
+    """Whether an operand of a fold is read at least REUSE times as often as it has elements along the kernel's loops."""
+    if not any(f.varies for f in k.folds) or len(k.tensors) != 1 or k.local or k.tensors[0].kind != "let":
+        return False
+    folds = sum(1 << f.var for f in k.folds)
+    every = math.prod(k.sizes[v] for v in bits(k.axes_mask | folds))
+    return any(
+        a.kind == "load" and a.varies & folds and every >= REUSE * math.prod(k.sizes[v] for v in bits(a.varies)) for a in k.accesses
+    )
+
+
+def packings(t: T, schedule: Schedule, lanes: int) -> Iterator[tuple[tuple[T, ...], T]]:
+    """(copies, `t` reading them) for every subset of the operands that the tile of `schedule` can read packed."""
+    ways = _ways(t, schedule, lanes)
+    for count in range(1, len(ways) + 1):
+        for chosen in itertools.combinations(ways, count):
+            copies = {source: ways[source].copy(source) for source in chosen}
+
+            def on_load(source: T, idx: tuple[Ix, ...], how: str, copies: dict[T, T] = copies) -> E | None:
+                copy = copies.get(source)
+                return ways[source].read(copy, idx) if copy is not None else None
+
+            yield tuple(copies.values()), lang.let(t.shape, lang.substitute(t.body, {}, on_load))
+
+
+def _ways(t: T, schedule: Schedule, lanes: int) -> dict[T, Pad | Tile]:
+    """How each operand of the folds of `t` would be packed; those that are read in two ways are left where they lie."""
+    axes = lang.axes(t.shape)
+    tile: dict[Var, int] = {axes[k]: u for k, u in schedule.jam}
+    if schedule.vector is not None:
+        tile[axes[schedule.vector]] = lanes * schedule.copies
+    found: dict[T, set[Pad | Tile]] = {}
+    plain: set[T] = set()
+    for e in lang.walk((t.body,)):
+        if e.op not in ("load", "load_or_zero"):
+            continue
+        source, idx = e.attr
+        way = _way(source, idx, frozenset(axes), tile)
+        if way is None:
+            plain.add(source)
+        else:
+            found.setdefault(source, set()).add(way)
+    return {s: next(iter(ways)) for s, ways in found.items() if len(ways) == 1 and s not in plain}
+
+
+def _way(source: T, idx: tuple[Ix, ...], axes: frozenset[Var], tile: dict[Var, int]) -> Pad | Tile | None:
+    if any(True for i in idx for _ in values(i)):
+        return None
+    folded = tuple(k for k, i in enumerate(idx) if not i.free <= axes)
+    if not folded:
+        return None
+    if any(i.lo < 0 or i.hi >= n for i, n in zip(idx, source.shape, strict=True)):
+        return Pad(tuple((min(0, i.lo), max(n - 1, i.hi)) for i, n in zip(idx, source.shape, strict=True)))
+    tiled = [
+        k for k, i in enumerate(idx)
+        if k not in folded and i.c == 0 and len(i.terms) == 1 and i.terms[0][1] == 1 and i.terms[0][0] in tile
+    ]  # fmt: skip
+    if len(tiled) != 1:
+        return None
+    return Tile(tiled[0], folded, tile[idx[tiled[0]].terms[0][0]])  # type: ignore[index]

@@ -1,3 +1,63 @@
-"""Assay: a reference tensor compiler that proves its own work, and a differential tester for everybody else's."""
+"""Assay: a reference tensor compiler that proves its own work, and a differential tester for everybody else's.
+
+    x = assay.tensor([[1.0, -2.0]]); F = assay.nn.functional
+    g = assay.compile(lambda x: F.relu(x).sum(-1))         # compiled C++, the bits of eager evaluation
+    print(assay.trace(f, x)); assay.check(f, x).verdict; assay.prove(f, x).obligations
+
+Operators are functions here (assay.cat, assay.where, assay.arange) and methods of tensors; names and signatures are torch's.
+Everything loads on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_DTYPES = {
+    "bool": "bool_", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16",
+    "bfloat16": "bf16", "float32": "f32", "float64": "f64", "short": "i16", "int": "i32", "long": "i64", "half": "f16",
+    "float": "f32", "double": "f64",
+}  # fmt: skip
+
+_EXPORTS: dict[str, tuple[str, ...]] = {
+    "assay.compiler": ("compile",),
+    "assay.core.errors": ("AssayError", "InternalError", "Unsound", "Unsupported", "UserError"),
+    "assay.core.text": ("parse", "show"),
+    "assay.frontends.capture": ("trace",),
+    "assay.frontends.creation": (
+        "Generator", "as_tensor", "default_generator", "from_dlpack", "from_numpy", "manual_seed", "tensor",
+    ),
+    "assay.frontends.tensor": ("Tensor",),
+    "assay.transforms.lower": ("lower",),
+    "assay.verify.bounds": ("prove",),
+    "assay.verify.layered": ("check",),
+}  # fmt: skip
+
+_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
+_MODULES = ("nn", "ops")
+
+inf = float("inf")
+nan = float("nan")
+pi = 3.141592653589793
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _HOME:
+        found = getattr(import_module(_HOME[name]), name)
+    elif name in _DTYPES:
+        found = getattr(import_module("assay.core.dtypes"), _DTYPES[name])
+    elif name in _MODULES:
+        found = import_module(f"assay.{name}")
+    else:
+        found = import_module("assay.frontends.namespace").function(name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    names = import_module("assay.frontends.namespace").names()
+    return sorted({*_HOME, *_DTYPES, *_MODULES, *names, "inf", "nan", "pi"})

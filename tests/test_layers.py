@@ -19,7 +19,7 @@ LAYERS = (
     ("backends",),
     ("frontends", "nn", "ops"),
     ("fuzz",),
-    ("compile", "gate", "report"),
+    ("compiler", "gate", "report"),
     ("cli", "pytest_plugin", "__init__", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,25 +25,6 @@ from assay.core.dtypes import DType
 from assay.core.errors import UserError
 
 PLACEHOLDER, CALL, GETITEM = "placeholder", "call_function", "getitem"
-
-
-class Parameter(Protocol):
-    """One parameter of an operator's schema."""
-
-    name: str
-    type: str
-    default: Any
-    keyword_only: bool
-
-
-class Overload(Protocol):
-    """What a graph needs to know of an operator."""
-
-    name: str
-    base: str
-
-    @property
-    def params(self) -> Sequence[Any]: ...
 
 
 class Node:
@@ -60,10 +41,18 @@ class Node:
 
     __slots__ = ("args", "dtype", "kind", "name", "outputs", "partial", "shape", "target", "value", "where")
     args: tuple[Any, ...]
+    kind: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
     target: Any
+    args: tuple[Any, ...]
+    outputs: tuple[tuple[tuple[int, ...], DType], ...]
+    partial: bool
     value: np.ndarray | None
+    where: str
 
-    def __init__(self, kind: str, name: str, shape: tuple[int, ...], dtype: DType | None, *, target: Any = None,
+    def __init__(self, kind: str, name: str, shape: tuple[int, ...], dtype: DType, *, target: Any = None,
                  args: tuple[Any, ...] = (), outputs: tuple[tuple[tuple[int, ...], DType], ...] = (), partial: bool = False,
                  where: str = "") -> None:  # fmt: skip
         self.kind, self.name, self.shape, self.dtype, self.target, self.args = kind, name, shape, dtype, target, args
@@ -199,7 +188,7 @@ def _call(node: Node) -> str:
 
 
 def _text(value: Any, param: Any) -> str:
-    if value is None and param.type.startswith("ScalarType"):
+    if value is None and param.type.kind == "ScalarType":
         return "assay.undefined"
     if isinstance(value, DType):
         return f"assay.{value.torch}"

@@ -1,0 +1,380 @@
+"""assay.compile: one compiled entry for each signature of the arguments, called in microseconds.
+
+    g = assay.compile(f)                    compiles at the first call with new shapes, types or static arguments
+    g(x, y)                                 the bits of f(x, y)
+    g.cache_info()   g.explain_recompiles()     what was compiled, and what made each one necessary
+
+The signature of a tensor is its shape, its type, and its strides where they are not row-major; of anything else its value.
+Sizes are specialised.  Python values that the function reads from globals or attributes are fixed at its first call with
+a signature; tensors found there are read at every call.
+
+Outputs own their memory: a later call, or another thread's, never writes to an output that is still in use.  An input that
+another thread changes during a call gives an unspecified mixture of old and new elements, never a read out of bounds
+through a checked index.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import optree
+
+from assay.core.dtypes import DType, dtype as dtype_of
+from assay.core.errors import Unsupported, UserError
+from assay.core.lang import Program
+from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor
+from assay.frontends.cell import Cell, read
+from assay.frontends.creation import from_numpy
+from assay.frontends.tensor import Tensor, wrap
+from assay.frontends.value import STATE
+from assay.transforms.lower import lower
+from assay.transforms.pipeline import Stage, optimise
+
+RECOMPILE_LIMIT = 64
+
+Executable = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
+
+
+class CacheInfo(NamedTuple):
+    """Calls answered by an existing entry, calls that compiled one, the most entries allowed, entries."""
+
+    hits: int
+    misses: int
+    limit: int
+    entries: int
+
+
+@dataclass(eq=False)
+class Entry:
+    """One compiled signature.
+
+    `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
+    call is: arrays in, executable, arrays out.
+    """
+
+    captured: Captured
+    stages: list[Stage]
+    executable: Executable
+    described: tuple[str, ...]
+    seconds: dict[str, float] = field(default_factory=dict)
+    hits: int = 0
+
+    def __post_init__(self) -> None:
+        c = self.captured
+        self.mutates = bool(c.changed)
+        plain = all(s.kind == "argument" for s in c.sources) and not c.changed
+        self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
+        self.order = tuple(s.index for s in c.sources)
+        self.single = self.fast and c.structure == optree.tree_structure(0, none_is_leaf=True)
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
+        c = self.captured
+        results = list(self.executable([_array(s, tensors) for s in c.sources]))
+        cut = len(c.changed)
+        for target, value in zip(c.changed, results, strict=False):
+            _write(target, tensors, value)
+        cells: dict[int, Cell] = {}
+        return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+
+
+def _array(s: Source, tensors: Sequence[Tensor]) -> np.ndarray:
+    if s.kind == "argument":
+        array = tensors[s.index].value.array
+    elif s.kind == "storage":
+        array = tensors[s.index].cell.array
+    else:
+        array = s.array if s.cell is None else s.cell.array
+    return np.ascontiguousarray(array) if array.ndim else array  # type: ignore[union-attr, return-value]
+
+
+def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
+    cell = s.cell if s.cell is not None else tensors[s.index].cell
+    target = tensors[s.index].value.array if s.kind == "argument" else cell.array
+    if not target.flags.writeable:  # type: ignore[union-attr]
+        raise UserError("the compiled function changes an argument whose memory is read-only; pass a copy")
+    np.copyto(target, value)  # type: ignore[arg-type]
+    cell.written("a compiled function")
+
+
+def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
+    if o.kind in ("static", "outside"):
+        return o.value
+    if o.kind == "result":
+        return Tensor(cells.setdefault(o.index, Cell(results[o.index])), o.chain)
+    t = tensors[o.index]
+    if o.kind == "argument":
+        return Tensor(t.cell, t.chain + o.chain) if o.chain else t
+    return Tensor(t.cell, o.chain)
+
+
+# ------------------------------------------------------------------------------------------------ signatures
+
+
+def _static(x: Any) -> Any:
+    """A key that is equal only for arguments under which the function is the same: 1, 1.0 and True differ, and so do +0 and -0."""
+    if isinstance(x, float):
+        return (float, struct.pack("<d", x))
+    try:
+        hash(x)
+    except TypeError:
+        raise UserError(
+            f"a compiled function got an argument of type {type(x).__name__}, which is neither a tensor, nor hashable, nor a "
+            "container of such; pass its tensors and numbers instead"
+        ) from None
+    return (type(x), x)
+
+
+def _signature(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.signature
+    if isinstance(x, np.ndarray):
+        return from_numpy(x).signature
+    return _static(x)
+
+
+def _fast_key(args: tuple[Any, ...]) -> list[Any] | None:
+    """The signatures of arguments that are all tensors or arrays; None: they are not."""
+    key: list[Any] = []
+    for a in args:
+        t = type(a)
+        if t is Tensor:
+            key.append(a._signature or a.signature)
+        elif t is np.ndarray:
+            key.append((a.shape, a.dtype, None if a.flags.c_contiguous else a.strides))
+        else:
+            return None
+    return key
+
+
+def describe(x: Any) -> str:
+    """An argument in a message: f32[2,3], or its value."""
+    if is_tensor(x):
+        shape, dtype, strides = _signature(x)
+        text = f"{dtype.name}[{','.join(map(str, shape))}]"
+        return text if strides is None else f"{text} with strides {list(strides)}"
+    return repr(x)
+
+
+# ------------------------------------------------------------------------------------------------ the compiled function
+
+
+class Compiled:
+    """A function that is compiled for each signature it is called with; see the module."""
+
+    def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT) -> None:
+        functools.update_wrapper(self, f)
+        self.function = f
+        self.backend = backend
+        self.limit = limit
+        self.entries: dict[Any, Entry] = {}
+        self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
+        self._lock = threading.RLock()
+        self._misses = 0
+        self._calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or STATE.trace is not None:
+            return self._slow(args, kwargs)
+        key = []
+        for a in args:
+            t = type(a)
+            if t is Tensor:
+                key.append(a._signature or a.signature)
+            elif t is np.ndarray:
+                key.append((a.shape, a.dtype, None if a.flags.c_contiguous else a.strides))
+            else:
+                return self._slow(args, kwargs)
+        found = self._quick.get(tuple(key))
+        if found is None:
+            return self._slow(args, kwargs)
+        entry, as_tensors = found
+        entry.hits += 1
+        if as_tensors:
+            arrays = [a.cell.array if type(a) is Tensor and not a.chain else a for a in args]
+            arrays = [a if type(a) is np.ndarray else a.value.array for a in arrays]
+            results = entry.executable([arrays[k] for k in entry.order])
+            if entry.single:
+                return wrap(results[0])
+            return optree.tree_unflatten(entry.captured.structure, [wrap(results[o.index]) for o in entry.captured.outputs])
+        results = entry.executable([args[k] for k in entry.order])
+        if entry.single:
+            return results[0]
+        return optree.tree_unflatten(entry.captured.structure, [results[o.index] for o in entry.captured.outputs])
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Any call: nested arguments, static ones, shared storage, changed inputs."""
+        if STATE.trace is not None:
+            return self.function(*args, **kwargs)
+        leaves, structure = flatten(args, kwargs)
+        tensors = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves if is_tensor(x)]
+        entry = self._entry(leaves, structure, tensors, args, kwargs)
+        entry.hits += 1
+        if entry.mutates:
+            _refuse_hidden_sharing(entry.captured, tensors)
+        result = entry(tensors)
+        as_tensors = any(isinstance(x, Tensor) for x in leaves)
+        if entry.fast and not kwargs and all(is_tensor(a) for a in args):
+            key = _fast_key(args)
+            if key is not None and all(k[2] is None for k in key):
+                self._quick[tuple(key)] = (entry, as_tensors)
+        return result if as_tensors else optree.tree_map(_to_numpy, result, none_is_leaf=True)
+
+    def _entry(self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        key = (structure, tuple(map(_signature, leaves)))
+        with self._lock:
+            found = self.entries.get(key)
+            if found is not None and found.mutates:
+                key = (*key, _sharing(found.captured, tensors))
+                found = self.entries.get(key)
+            if found is None:
+                found = self._compile(args, kwargs, self._names(args, kwargs), leaves)
+                self.entries.setdefault(key[:2], found)
+                if found.mutates:
+                    self.entries[(*key[:2], _sharing(found.captured, tensors))] = found
+            return found
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
+        described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
+        compiled = self._distinct()
+        if len(compiled) >= self.limit:
+            raise UserError(
+                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; the call that would be one more differs "
+                f"from the last one in {_difference(compiled[-1].described, described)}.\n"
+                "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
+                "(Compiled.limit)."
+            )
+        start = time.perf_counter()
+        captured = capture(self.function, args, kwargs)
+        captured_at = time.perf_counter()
+        stages = optimise(lower(captured.graph))
+        optimised_at = time.perf_counter()
+        executable = build(stages[-1].program, backend=self.backend)
+        end = time.perf_counter()
+        self._misses += 1
+        seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
+        return Entry(captured, stages, executable, described, seconds)
+
+    def _distinct(self) -> list[Entry]:
+        return list(dict.fromkeys(self.entries.values()))
+
+    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """The name of each leaf of the arguments: x, weights[2], options['scale']."""
+        import inspect
+
+        try:
+            parameters = list(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError):
+            parameters = []
+        names: list[str] = []
+        paths = optree.tree_paths((args, kwargs), none_is_leaf=True)  # type: ignore[arg-type]
+        for kind, at, *rest in paths:
+            if kind == 1:
+                head = str(at)
+            else:
+                variadic = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), len(parameters))
+                head = parameters[at].name if at < variadic else f"{parameters[variadic].name if variadic < len(parameters) else 'args'}[{at - variadic}]"
+            names.append(head + "".join(f"[{k!r}]" for k in rest))
+        return names
+
+    def cache_info(self) -> CacheInfo:
+        """How often an entry was found, how often one was compiled."""
+        entries = self._distinct()
+        calls = sum(e.hits for e in entries)
+        return CacheInfo(calls - self._misses, self._misses, self.limit, len(entries))
+
+    def explain_recompiles(self) -> str:
+        """For each compiled entry after the first: which argument differed, from what, to what."""
+        entries = self._distinct()
+        if len(entries) < 2:
+            return f"{self.__name__}: compiled {'once' if entries else 'never'}, no recompilation"
+        lines = [f"{self.__name__}: compiled {len(entries)} times", f"  1. {', '.join(entries[0].described)}"]
+        for k, entry in enumerate(entries[1:], 1):
+            nearest = min(entries[:k], key=lambda e: len(_changes(e.described, entry.described)))
+            lines.append(f"  {k + 1}. because {_difference(nearest.described, entry.described)}")
+        return "\n".join(lines)
+
+
+def _to_numpy(x: Any) -> Any:
+    return x.numpy() if isinstance(x, Tensor) else x
+
+
+def _changes(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
+    if len(old) != len(new):
+        return [f"{len(old)} arguments -> {len(new)}"]
+    return [f"{a} -> {b.partition(': ')[2]}" for a, b in zip(old, new, strict=True) if a != b]
+
+
+def _difference(old: tuple[str, ...], new: tuple[str, ...]) -> str:
+    return "; ".join(_changes(old, new)) or "which arguments share storage"
+
+
+def _sharing(captured: Captured, tensors: Sequence[Tensor]) -> Any:
+    """Which arguments share storage with which, and how those that do see it."""
+    cells = [t.cell for t in tensors]
+    first = tuple(cells.index(c) for c in cells)
+    shared = {k for k, c in enumerate(cells) if cells.count(c) > 1 or c in captured.outside}
+    if not shared:
+        return ()
+    views = tuple((tuple(link.key for link in t.chain), t.cell.array.shape) if k in shared else () for k, t in enumerate(tensors))  # type: ignore[union-attr]
+    return (first, views, tuple(c in captured.outside for c in cells))
+
+
+def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:
+    """Raises UserError where a changed argument shares memory with another one that is a different storage to us."""
+    for s in captured.changed:
+        cell = s.cell if s.cell is not None else tensors[s.index].cell
+        for k, t in enumerate(tensors):
+            if t.cell is not cell and np.may_share_memory(cell.array, t.cell.array):  # type: ignore[arg-type]
+                raise UserError(
+                    f"argument {k + 1} shares memory with another argument that the compiled function changes in place, through two "
+                    "numpy arrays; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
+                )
+
+
+def build(program: Program, *, backend: str) -> Executable:
+    """The program compiled by the backend "cpp" or "reference"."""
+    if backend == "reference":
+        from assay.semantics import denote
+
+        return functools.partial(denote.run, program)
+    from assay.backends import cpp
+
+    return cpp.compile_program(program)
+
+
+def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
+            dynamic: bool = False) -> Any:  # fmt: skip
+    """The function, compiled for each signature at its first call; also a decorator, with or without options.
+
+    numerics="exact" gives the bits of eager evaluation.  It returns tensors if an argument is a tensor, arrays otherwise.
+    backend: "cpp" (machine code by g++) or "reference" (the meaning itself, slow).
+    Raises UserError for an unknown option, Unsupported for numerics="fast", dynamic=True and strict=False.
+    """
+    if numerics not in ("exact", "fast"):
+        raise UserError(f"numerics={numerics!r}; allowed: 'exact', 'fast'")
+    if backend not in ("cpp", "reference"):
+        raise UserError(f"backend={backend!r}; allowed: 'cpp', 'reference'")
+    if numerics == "fast":
+        raise Unsupported("numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'")
+    if dynamic:
+        raise Unsupported("dynamic=True (one compiled entry for many sizes) is not there yet; each new size compiles once")
+    if not strict:
+        raise Unsupported("strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used")
+    if f is None:
+        return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic)
+    if isinstance(f, Compiled):
+        return f
+    if not callable(f):
+        raise UserError(f"compile() needs a function, not {type(f).__name__}")
+    return Compiled(f, backend=backend)

@@ -1,0 +1,1 @@
+"""How programs come in: eager tensors over a stack of interpreters, capture of Python functions, other frameworks."""

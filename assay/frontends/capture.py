@@ -1,0 +1,196 @@
+"""Capture: a Python function becomes an operator graph by running it on tensors that have shapes and no elements.
+
+    trace(f, *args, **kwargs) -> Graph          capture(f, args, kwargs) -> Captured: the graph and how a call uses it
+
+Arguments may be nested (optree); tensors and numpy arrays among them become placeholders primals_1, primals_2, ...; whatever else
+stands there is specialised.  Tensors that the function finds elsewhere, and the state of the random generator, become
+inputs bound to their memory.  In-place updates and views leave no mutation in the graph: a changed input comes back
+in the epilogue, and an output that shares storage with an input is made again as a view of the actual argument.
+The real tensors are never written during a capture.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from assay.core.graph import Graph, Node
+from assay.frontends.cell import Cell, Chain
+from assay.frontends.creation import from_numpy
+from assay.frontends.layout import overlaps
+from assay.frontends.tensor import Tensor
+from assay.frontends.value import Abstract, Decompose, Trace, Value, abstract, interpreters, process
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a graph input is at a call.
+
+    argument  the tensor argument `index`            storage   the whole storage of the tensor argument `index`
+    outside   the storage `cell`, met elsewhere      constant  the elements `array`
+    """
+
+    kind: str
+    index: int = -1
+    cell: Cell | None = None
+    array: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one leaf of the result is at a call.
+
+    result    `index` of the graph's outputs, seen through `chain`
+    argument  the tensor argument `index`, seen through `chain`
+    storage   the storage of the tensor argument `index`, seen through `chain`
+    outside   the tensor `value`, met elsewhere      static    `value`, not a tensor
+    """
+
+    kind: str
+    index: int = -1
+    chain: Chain = ()
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured call: the graph, what its inputs, its epilogue (`changed`) and the leaves of its result are at a call."""
+
+    graph: Graph
+    sources: tuple[Source, ...]
+    changed: tuple[Source, ...]
+    outputs: tuple[Output, ...]
+    structure: Any
+    grouped: bool
+    outside: frozenset[Cell]
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an argument is captured as a placeholder."""
+    return isinstance(x, Tensor | np.ndarray)
+
+
+def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The leaves of the arguments and their structure."""
+    leaves, structure = optree.tree_flatten((args, kwargs), none_is_leaf=True)  # type: ignore[arg-type]
+    return leaves, structure
+
+
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+    """The operator graph of f(*args, **kwargs), in place of its evaluation.
+
+    Every call is a unique overload with its defaults filled in; the graph is functional.  Raises UserError at the user's
+    line where Python would need the elements of a tensor.
+    """
+    return capture(f, args, kwargs).graph
+
+
+def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+    """The graph of the call and how to call it.
+
+    Arguments are first captured one by one.  Where the function writes to an argument whose storage another argument
+    (or the function itself) shares, it is captured again with one placeholder for each storage.
+    """
+    leaves, structure = flatten(args, kwargs)
+    handles = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves]
+    captured = _Capture(handles, grouped=False).run(f, structure)
+    if captured.changed:
+        cells = [h.cell for h in handles if isinstance(h, Tensor)]
+        if len(set(cells)) < len(cells) or captured.outside & set(cells):
+            captured = _Capture(handles, grouped=True).run(f, structure)
+    return captured
+
+
+class _Capture:
+    """One run of the function on stand-ins."""
+
+    def __init__(self, handles: Sequence[Any], *, grouped: bool) -> None:
+        self.level = Trace()
+        self.grouped = grouped
+        self.sources: dict[Node, Source] = {}
+        self.stand_ins: dict[Cell, tuple[int, Node]] = {}  # of arguments: the first argument, its placeholder
+        self.given: list[Any] = []
+        real = [(h, h.cell.value if grouped else h.value) for h in handles if isinstance(h, Tensor)]
+        made: dict[Any, Cell] = {}
+        for k, (handle, value) in enumerate(real):
+            key = handle.cell if grouped else k
+            if key not in made:
+                made[key] = self._stand_in(value, Source("storage" if grouped else "argument", k))
+                if grouped:
+                    self.level.cells[handle.cell] = made[key]
+        inside = iter([Tensor(made[h.cell if grouped else k], h.chain if grouped else ()) for k, (h, _) in enumerate(real)])
+        self.given = [next(inside) if isinstance(h, Tensor) else h for h in handles]
+
+    def _stand_in(self, real: Value, source: Source) -> Cell:
+        value = abstract(real.shape, real.dtype, real.strides)
+        node = self.level.placeholder(value, f"primals_{len(self.stand_ins) + 1}")
+        self.sources[node] = source
+        cell = Cell(None, value, self.level)
+        self.stand_ins[cell] = source.index, node
+        return cell
+
+    def run(self, f: Callable[..., Any], structure: Any) -> Captured:
+        """Capture f on the stand-ins."""
+        level = self.level
+        with interpreters(Abstract(), level):
+            args, kwargs = optree.tree_unflatten(structure, self.given)
+            leaves, shape = optree.tree_flatten(f(*args, **kwargs), none_is_leaf=True)
+            returned: list[Node] = []
+            outputs = self._outputs(leaves, returned)
+            inputs = {cell: node for cell, (_, node) in self.stand_ins.items()}
+            inputs.update((level.cells[cell], node) for node, cell in level.outside.items())
+            self.sources.update((node, Source("outside", cell=cell)) for node, cell in level.outside.items())
+            epilogue = [(node, level.node(cell.value)) for cell, node in inputs.items() if cell.version]
+        name = getattr(f, "__name__", "f")
+        name = name if name.isidentifier() else "f"
+        graph = Graph(level.inputs, level.nodes, returned, epilogue, name).without_dead_code()
+        return Captured(
+            graph,
+            tuple(self.sources.get(n) or Source("constant", array=n.value) for n in graph.inputs),
+            tuple(self.sources[place] for place, _ in graph.epilogue),
+            tuple(outputs), shape, self.grouped, frozenset(level.outside.values()),
+        )  # fmt: skip
+
+    def _outputs(self, leaves: Sequence[Any], returned: list[Node]) -> list[Output]:
+        """What each leaf of the result is; the values that the graph has to return are appended to `returned`.
+
+        A value that is returned once is returned as it is seen; several views of one new storage share it again.
+        """
+        sharing = Counter(x.cell for x in leaves if isinstance(x, Tensor))
+        position: dict[Cell, int] = {}
+        outputs: list[Output] = []
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                outputs.append(Output("static", value=x))
+            elif x.cell in self.stand_ins:
+                outputs.append(Output("storage" if self.grouped else "argument", self.stand_ins[x.cell][0], x.chain))
+            elif x.cell.owner is not self.level:
+                outputs.append(Output("outside", value=Tensor(x.cell, x.chain)))
+            elif sharing[x.cell] == 1 and not overlaps(x.value.shape, x.value.strides):
+                outputs.append(Output("result", len(returned)))
+                returned.append(self.level.node(x.value))
+            else:
+                if x.cell not in position:
+                    position[x.cell] = len(returned)
+                    returned.append(self.level.node(x.cell.value))
+                outputs.append(Output("result", position[x.cell], x.chain))
+        return outputs
+
+
+def decompose(graph: Graph, basis: frozenset[str] = frozenset()) -> Graph:
+    """The graph with the operators outside the basis replaced by simpler ones, where they have a decomposition."""
+    level = Trace()
+    with interpreters(Abstract(), level, Decompose(basis)):
+        values = [abstract(n.shape, n.dtype) for n in graph.inputs]
+        for value, old in zip(values, graph.inputs, strict=True):
+            level.placeholder(value, old.name).value = old.value
+        results = [level.node(v) for v in graph.run(process, values)]
+    places = dict(zip(graph.inputs, level.inputs, strict=True))
+    cut = len(graph.epilogue)
+    epilogue = [(places[place], value) for (place, _), value in zip(graph.epilogue, results[:cut], strict=True)]
+    return Graph(level.inputs, level.nodes, results[cut:], epilogue, graph.name).without_dead_code()

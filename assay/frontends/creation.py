@@ -1,0 +1,139 @@
+"""Tensors from data, and the generator of random numbers.
+
+    assay.tensor(data)        copies                     assay.from_numpy(array)    shares the memory
+    assay.from_dlpack(x)      shares the memory          assay.manual_seed(seed)    restarts the default generator
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assay.core.dtypes import DType, dtype as dtype_of, f32, i64
+from assay.core.errors import Unsupported, UserError
+from assay.frontends.cell import Cell
+from assay.frontends.tensor import Tensor
+from assay.frontends.value import STATE
+
+
+def refuse_gradients(requires_grad: bool) -> None:  # noqa: FBT001
+    """Raises Unsupported where gradients are asked for."""
+    if requires_grad:
+        raise Unsupported(
+            "requires_grad=True: Assay evaluates, captures and compiles forward functions; gradients are not there yet. "
+            "Leave requires_grad out."
+        )
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:  # noqa: FBT001, FBT002
+    """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor.
+
+    Without `dtype`: that of an array, else bool, i64, or f32 for floats (PyTorch's defaults).
+    """
+    refuse_gradients(requires_grad)
+    if isinstance(data, Tensor):
+        copied = data.to(dtype_of(dtype), copy=True) if dtype is not None else data.clone()
+        return copied
+    array = _array(data)
+    wanted = dtype_of(dtype) if dtype is not None else _inferred(data, array)
+    return Tensor(Cell(_converted(array, wanted), owner=STATE.trace))
+
+
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory where it is a tensor or an array of that type."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and (dtype is None or dtype_of(dtype).numpy == data.dtype):
+        return from_numpy(data)
+    return tensor(data, dtype)
+
+
+def _array(data: Any) -> np.ndarray:
+    try:
+        if isinstance(data, list | tuple):
+            data = _without_tensors(data)
+        return np.asarray(data)
+    except ValueError as error:
+        raise UserError(f"tensor(): the nested lists do not form a tensor: {error}") from None
+
+
+def _without_tensors(data: Any) -> Any:
+    if isinstance(data, list | tuple):
+        return [_without_tensors(x) for x in data]
+    return data.item() if isinstance(data, Tensor) else data
+
+
+def _inferred(data: Any, array: np.ndarray) -> DType:
+    if isinstance(data, np.ndarray | np.generic):
+        return dtype_of(array.dtype)
+    if array.dtype.kind == "f" or array.size == 0:
+        return f32
+    return i64 if array.dtype.kind in "iu" else dtype_of(array.dtype)
+
+
+def _converted(array: np.ndarray, wanted: DType) -> np.ndarray:
+    """A row-major copy in the wanted type: an integer that does not fit is an error, a float rounds once."""
+    if wanted.is_integer and array.dtype.kind in "iu" and array.size:
+        lo, hi = int(array.min()), int(array.max())
+        if lo < wanted.lo or hi > wanted.hi:
+            raise UserError(f"tensor(): {lo if lo < wanted.lo else hi} does not fit {wanted.name} [{wanted.lo}, {wanted.hi}]")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(array, dtype=wanted.numpy, order="C", copy=True)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """The tensor that shares the memory of `array`, any strides; it is written in place only where the array may be.
+
+    Raises UserError for an element type that tensors do not have, or foreign byte order.
+    """
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"from_numpy() needs a numpy array, not {type(array).__name__}; use assay.tensor({array!r:.40})")
+    dtype_of(array.dtype)
+    if any(s % array.itemsize for s in array.strides) or not array.dtype.isnative:
+        raise UserError(f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first")
+    return Tensor(Cell(array))
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """The tensor that shares the memory of anything with __dlpack__."""
+    return source if isinstance(source, Tensor) else from_numpy(np.from_dlpack(source))
+
+
+class Generator:
+    """The state of a counter-based random generator: i64[2], seed and offset.
+
+    Random operators read the state and advance the offset, as any in-place update does; so a capture takes the
+    state as an input and writes its advance back after the call, and a compiled call draws what eager would draw.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.state = Tensor(Cell(np.array([0, 0], np.int64)))
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart: this seed, offset 0."""
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise UserError(f"seed {seed} does not fit 64 bits")
+        self.state.numpy()[:] = np.array([seed & (1 << 64) - 1, 0], np.uint64).view(np.int64)
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return int(self.state.numpy()[:1].view(np.uint64)[0])
+
+    def get_state(self) -> Tensor:
+        """A copy of the state."""
+        return self.state.clone()
+
+    def set_state(self, state: Tensor) -> None:
+        """Continue from a state."""
+        self.state.copy_(state)
+
+
+default_generator = Generator(0)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Restart the default generator with this seed, offset 0."""
+    return default_generator.manual_seed(seed)

@@ -1,0 +1,110 @@
+"""Calls of operators on tensor handles: overload resolution, in-place updates, results that share storage.
+
+    call("add", (x, 2), {})       resolve the overload by the arguments, then apply it
+    apply(op, arguments)          handles -> values -> the interpreter stack -> handles
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.core.dtypes import category, dtype as dtype_of
+from assay.core.errors import UserError
+from assay.core.operators import OPERATORS, overloads
+from assay.core.operators.registry import Operator
+from assay.frontends import source, tensor
+from assay.frontends.cell import Link
+from assay.frontends.value import STATE, Value, find, has_list_result, process, view_layouts
+
+SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
+
+
+def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The overload of `base` ("add"), or the overload named ("add.Tensor"), that the arguments fit, applied.
+
+    A list of sizes may be given as several arguments: x.view(2, 3).
+    """
+    if kwargs.get("dtype") is not None:
+        kwargs = {**kwargs, "dtype": dtype_of(kwargs["dtype"])}
+    try:
+        op, filled = find(base, args, kwargs)
+    except UserError:
+        gathered = _gathered(base, args)
+        if gathered is None:
+            raise
+        op, filled = find(base, gathered, kwargs)
+    return apply(op, filled)
+
+
+def _gathered(base: str, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments with the integers that stand where a list of sizes is expected made into that list; None: no such place."""
+    for op in overloads(base.partition(".")[0]):
+        for k, p in enumerate(op.params):
+            if p.name in SIZES and p.type.is_list and p.type.kind == "int":
+                sizes = args[k:]
+                if not p.keyword_only and all(hasattr(n, "__index__") for n in sizes):
+                    return (*args[:k], tuple(n.__index__() for n in sizes))
+    return None
+
+
+def unwrap(x: Any) -> Any:
+    """The argument with values in place of tensor handles."""
+    if isinstance(x, tensor.Tensor):
+        return x.value
+    return tuple(map(unwrap, x)) if isinstance(x, tuple) else x
+
+
+def apply(op: Operator, args: tuple[Any, ...]) -> Any:
+    """The operator on all its arguments, tensors being handles."""
+    if op.inplace_of is not None:
+        return update(args[0], OPERATORS[op.inplace_of], args)
+    values = tuple(map(unwrap, args))
+    if op.view:
+        return _view(op, args[0], values)
+    out = process(op, values)
+    return tuple(map(tensor.fresh, out)) if has_list_result(op) else tensor.fresh(out)
+
+
+def update(target: Any, functional: Operator, args: tuple[Any, ...]) -> Any:
+    """target = functional(args...), in the memory of `target` and in its type; returns `target`.
+
+    Raises UserError where the shape differs or the result is of a higher category than the target can hold.
+    """
+    return store(target, process(functional, tuple(map(unwrap, args))), f"{functional.base}_.{functional.overload}")
+
+
+def store(target: Any, new: Value, writer: str) -> Any:
+    """Write the value in the target's memory."""
+    shown = target.value
+    if new.shape != shown.shape:
+        raise UserError(f"{writer}: the result has shape {list(new.shape)}, which does not fit in place into {list(shown.shape)}")
+    if new.dtype is not shown.dtype:
+        if category(new.dtype) > category(shown.dtype):
+            raise UserError(
+                f"{writer}: a {new.dtype.name} result cannot be stored in a {shown.dtype.name} tensor; "
+                f"use the operator without the underscore, or convert the tensor first, as in x.to({new.dtype.torch})"
+            )
+        new = process(*find("to.dtype", (new, shown.dtype), {}))
+    target.write(new, writer)
+    return target
+
+
+def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
+    """The results of a view operator: handles on the same cell where the view is expressible in its memory, else copies."""
+    out = process(op, values)
+    shared = view_layouts(op, values) is not None
+    if not shared and op.base in ("view", "view_as", "unflatten"):
+        raise UserError(
+            f"{source.quoted()}  {op.base} to {list(values[1])}: no strides express it over {list(values[0].shape)} with strides "
+            f"{list(values[0].strides)}; use reshape, which copies where it must"
+        )
+    if not has_list_result(op):
+        return parent.viewed(Link(op, values[1:], None), out) if shared else tensor.fresh(out)
+    return tuple(
+        parent.viewed(Link(op, values[1:], k), v) if shared else tensor.fresh(v) for k, v in enumerate(out)
+    )
+
+
+def is_tracing() -> bool:
+    """Whether a capture is running in this thread."""
+    return STATE.trace is not None

@@ -1,0 +1,35 @@
+"""The user's own line: the nearest frame outside the package."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def user_frame() -> tuple[str, int] | None:
+    """(file, line) of the innermost frame that is not Assay's, or None."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE) and not file.startswith("<frozen"):
+            return file, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def where() -> str:
+    """"file:line" of the user's line, or ""."""
+    found = user_frame()
+    return f"{found[0]}:{found[1]}" if found else ""
+
+
+def quoted() -> str:
+    """The user's line as the head of a message: file, line and its text."""
+    found = user_frame()
+    if found is None:
+        return ""
+    text = linecache.getline(*found).strip()
+    return f"{found[0]}:{found[1]}: {text}\n" if text else f"{found[0]}:{found[1]}:\n"

@@ -1,0 +1,344 @@
+"""Tensor: a mutable handle, used as torch.Tensor is.
+
+Its methods are the operators whose first parameter is a tensor (x.sum(-1), x.unsqueeze(0), x.add_(y)), found in the operator
+table by name.  What needs the elements themselves (x.item(), bool(x), x.numpy()) works outside a capture only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from assay.core.dtypes import DType, dtype as dtype_of
+from assay.core.errors import UserError
+from assay.core.operators.registry import TENSOR_TYPES
+from assay.frontends import dispatch, source
+from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
+from assay.frontends.layout import is_contiguous
+from assay.frontends.value import STATE, Value
+
+Signature = tuple[tuple[int, ...], DType, "tuple[int, ...] | None"]
+
+
+class Tensor:
+    """An n-dimensional array of one element type; created by assay.tensor, from_numpy, zeros, ... and by operators."""
+
+    __slots__ = ("__weakref__", "_seen", "_signature", "_value", "_version", "cell", "chain")
+    __array_ufunc__ = None  # numpy leaves array + tensor to us
+
+    def __init__(self, cell: Cell, chain: Chain = ()) -> None:
+        self.cell = cell
+        self.chain = chain
+        self._seen: Cell | None = None
+        self._value: Value | None = None
+        self._version = 0
+        self._signature: Signature | None = None
+
+    # -------------------------------------------------------------------------------------------- storage
+
+    @property
+    def value(self) -> Value:
+        """What the handle shows now, as an immutable value."""
+        cell = current(self.cell)
+        if not self.chain:
+            return cell.value
+        if self._seen is not cell or (self._version != cell.version and STATE.trace is not None):
+            self._value = read(cell, self.chain)
+            self._seen, self._version = cell, cell.version
+        return self._value  # type: ignore[return-value]
+
+    def write(self, new: Value, writer: str) -> None:
+        """Store a value of the same shape and type."""
+        write(current(self.cell), self.chain, self.value, new, writer)
+
+    def viewed(self, link: Link, value: Value) -> Tensor:
+        """The handle of one more view, which shows `value` now."""
+        made = Tensor(self.cell, (*self.chain, link))
+        made._seen = current(self.cell)
+        made._value, made._version = value, made._seen.version
+        return made
+
+    @property
+    def signature(self) -> Signature:
+        """Shape, type, and the strides where they are not row-major."""
+        if self._signature is None:
+            v = self.value
+            strides = None if is_contiguous(v.shape, v.strides) else v.strides
+            self._signature = (v.shape, v.dtype, strides)
+        return self._signature
+
+    # -------------------------------------------------------------------------------------------- shape and type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes."""
+        return self.signature[0]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.signature[1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Always False: tensors carry no gradients yet."""
+        return False
+
+    @property
+    def device(self) -> str:
+        """Always "cpu"."""
+        return "cpu"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements, or one of them."""
+        strides = self.value.strides
+        return strides if dim is None else strides[dim]
+
+    def numel(self) -> int:
+        """The number of elements."""
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row-major without gaps."""
+        return self.signature[2] is None
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself if it is contiguous, else a copy that is."""
+        return self if self.is_contiguous() else self.clone()
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self.dtype.is_float
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._elements("data_ptr()").__array_interface__["data"][0]
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """The axes in reverse order."""
+        return self.permute(tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two axes exchanged."""
+        return self.transpose(-2, -1)
+
+    @property
+    def data(self) -> Tensor:
+        """The same storage, without history."""
+        return self.detach()
+
+    # -------------------------------------------------------------------------------------------- conversions
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """x.to(dtype), x.to(other), x.to("cpu"): the tensor itself where nothing changes.
+
+        Raises UserError for another device.
+        """
+        copy = bool(kwargs.pop("copy", False))
+        kwargs.pop("non_blocking", None)
+        wanted = [*args, *kwargs.values()]
+        dtype = self.dtype
+        for w in wanted:
+            if isinstance(w, Tensor):
+                dtype = w.dtype
+            elif w is None or isinstance(w, bool) or str(w) == "cpu":
+                continue
+            elif isinstance(w, str) and w.partition(":")[0] in ("cuda", "mps", "xpu", "meta", "hip"):
+                raise UserError(f"to({w!r}): tensors live in the memory of the CPU; allowed: 'cpu'")
+            else:
+                dtype = dtype_of(w)
+        if dtype is self.dtype:
+            return self.clone() if copy else self
+        return dispatch.call("to.dtype", (self, dtype), {})
+
+    def type(self, dtype: Any) -> Tensor:
+        """x as another type."""
+        return self.to(dtype)
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """x in the type of `other`."""
+        return self.to(other.dtype)
+
+    def _elements(self, what: str) -> np.ndarray:
+        """The array behind the handle; an error at the user's line where it is not known, as in a capture."""
+        v = self.value
+        if v.array is None or (STATE.trace is not None and STATE.trace in v.meta and v.meta[STATE.trace].kind != "placeholder"):
+            raise UserError(
+                f"{source.quoted()}  {what} needs the elements of a {v.dtype.name}{list(v.shape)} tensor, which are not known while "
+                "the function is captured: a captured function cannot depend on data in Python.\n"
+                "  Instead: assay.where(condition, a, b) for a choice, tensor operators for arithmetic (x.sum(), x.amax()), "
+                "or end the compiled function here and go on in plain Python with its result."
+            )
+        return v.array
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a numpy array that shares the memory."""
+        return self._elements("numpy()")
+
+    def item(self) -> Any:
+        """The only element, as a Python number.  Raises UserError for more or fewer."""
+        if self.numel() != 1:
+            raise UserError(f"item() needs one element; this tensor has shape {list(self.shape)}")
+        return self._elements("item()").reshape(()).item() if self.dtype.name != "bf16" else float(self.numpy().reshape(()))
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self._elements("tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self._elements("conversion to a numpy array")
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"cannot convert {array.dtype} to {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._elements("__dlpack__()").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self._number("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_float:
+            raise TypeError(f"only integer tensors of one element are indices, not {self.dtype.name}{list(self.shape)}")
+        return int(self._number("use as a Python index"))
+
+    def _number(self, what: str) -> Any:
+        if self.numel() != 1:
+            raise UserError(
+                f"{source.quoted()}  {what} of a tensor of shape {list(self.shape)} is ambiguous: it has {self.numel()} elements; "
+                "use x.any() or x.all(), or an element"
+            )
+        return self._elements(what).reshape(())[()]
+
+    # -------------------------------------------------------------------------------------------- protocol
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[k] for k in range(self.shape[0])])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __contains__(self, x: Any) -> bool:
+        return bool((self == x).any())
+
+    def __repr__(self) -> str:
+        from assay.frontends.printing import show_tensor
+
+        return show_tensor(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return memo.setdefault(id(self), self.clone())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from assay.frontends.creation import from_numpy
+
+        return from_numpy, (np.ascontiguousarray(self._elements("pickling")),)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        from assay.frontends.indexing import getitem
+
+        return getitem(self, index)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        from assay.frontends.indexing import setitem
+
+        setitem(self, index, new)
+
+    def __getattr__(self, name: str) -> Any:
+        """A method from the operator table; it is kept on the class, so that the table is asked once a name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = _method(name)
+        setattr(Tensor, name, method)
+        return method.__get__(self)
+
+    def __dir__(self) -> list[str]:
+        from assay.core.operators import OPERATORS
+
+        return sorted({*object.__dir__(self), *(o.base for o in OPERATORS.values() if _takes_self(o))})
+
+
+TENSOR_TYPES.append(Tensor)
+
+
+def fresh(value: Value) -> Tensor:
+    """A handle on new storage that holds `value`."""
+    return Tensor(new_cell(value))
+
+
+def wrap(array: np.ndarray) -> Tensor:
+    """A handle on an array, which is its storage."""
+    return Tensor(Cell(array))
+
+
+def _takes_self(op: Any) -> bool:
+    return bool(op.params) and op.params[0].type.kind == "Tensor" and not op.params[0].type.is_list
+
+
+def _method(name: str) -> Callable[..., Any]:
+    from assay.core.operators import OPERATORS
+
+    if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
+        import difflib
+
+        methods = {o.base for o in OPERATORS.values() if _takes_self(o)}
+        near = ", ".join(difflib.get_close_matches(name, methods, n=3))
+        raise AttributeError(f"Tensor has no attribute or operator {name!r}" + (f"; did you mean: {near}" if near else ""))
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return dispatch.call(name, (self, *args), kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method

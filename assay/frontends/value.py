@@ -1,0 +1,271 @@
+"""Immutable values under a stack of interpreters.
+
+    STACK = [bottom, ..., top];   process(op, args) = top.process(op, args), which may go `below` itself
+
+The bottom computes: Eager runs the operator's core program on arrays, Abstract knows shapes only.  Whatever stands above
+(Trace, Decompose; room for dual numbers and autograd) sees every operator that reaches it and keeps what it knows
+of a value in `value.meta[interpreter instance]`: there are no wrapper types, and two levels of one kind
+cannot be confused.  The stack is thread-local.
+
+Retracing, decomposing, differentiating or evaluating a graph is running it under another stack.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from assay.core import graph
+from assay.core.dtypes import DTYPES, DType
+from assay.core.errors import UserError
+from assay.core.graph import Names, Node
+from assay.core.lang import requires
+from assay.core.operators.registry import TENSOR_TYPES, Operator, lookup, resolve
+from assay.core.operators.schema import describe
+from assay.frontends import source
+from assay.frontends.layout import Layout, contiguous_strides, layouts, strided
+from assay.semantics import denote
+
+_DTYPE = {d.numpy: d for d in DTYPES.values()}
+
+
+class Value:
+    """An immutable tensor value.
+
+    `array` holds its elements (None under Abstract), `strides` counts elements (it decides whether a reshape is a view),
+    `meta` is what each interpreter knows of it.
+    """
+
+    __slots__ = ("array", "dtype", "meta", "shape", "strides")
+    array: np.ndarray | None
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+    meta: dict[Any, Any]
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = _DTYPE[array.dtype]
+        size = array.itemsize
+        self.strides = tuple([s // size for s in array.strides])
+        self.meta = {}
+
+    def __repr__(self) -> str:
+        return f"<value {self.dtype.name}{list(self.shape)}{'' if self.array is not None else ' abstract'}>"
+
+
+TENSOR_TYPES.append(Value)
+
+
+def abstract(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...] | None = None) -> Value:
+    """A value of which only shape, type and strides are known (None: contiguous)."""
+    v = Value.__new__(Value)
+    v.array, v.shape, v.dtype, v.meta = None, shape, dtype, {}
+    v.strides = contiguous_strides(shape) if strides is None else strides
+    return v
+
+
+def same_value(v: Value, strides: tuple[int, ...]) -> Value:
+    """The value `v`, as it lies in memory with these strides."""
+    made = abstract(v.shape, v.dtype, strides)
+    made.array, made.meta = v.array, dict(v.meta)
+    return made
+
+
+def values_in(args: Any) -> Iterator[Value]:
+    """The values among the arguments, lists included, in order."""
+    for a in args:
+        if isinstance(a, Value):
+            yield a
+        elif isinstance(a, tuple | list):
+            yield from values_in(a)
+
+
+def has_list_result(op: Operator) -> bool:
+    """Whether the operator returns a tuple of tensors."""
+    return len(op.returns) > 1 or op.schema.text.endswith("[]")
+
+
+def view_layouts(op: Operator, args: tuple[Any, ...]) -> tuple[Layout, ...] | None:
+    """How the results of a view operator lie in the memory of its first argument; None: not expressible, a copy is due."""
+    found = layouts(op.program(*args), args[0].strides)
+    return None if None in found else found  # type: ignore[return-value]
+
+
+# ------------------------------------------------------------------------------------------------ interpreters
+
+
+class Interpreter:
+    """One level of the stack."""
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        """The Value, or tuple of Values, of the operator on all its arguments."""
+        raise NotImplementedError
+
+
+class Eager(Interpreter):
+    """The bottom that computes: the operator's core program under the bitwise reference; a view shares memory."""
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        placed = view_layouts(op, args) if op.view else None
+        if placed is not None:
+            made = [Value(strided(args[0].array, layout)) for layout in placed]
+        else:
+            made = [Value(a) for a in denote.run(op.program(*args), [v.array for v in values_in(args)])]
+        return tuple(made) if has_list_result(op) else made[0]
+
+
+class Abstract(Interpreter):
+    """The bottom that knows shapes only."""
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        placed = view_layouts(op, args) if op.view else None
+        if placed is not None:
+            made = [abstract(p.shape, args[0].dtype, p.strides) for p in placed]
+        else:
+            made = [abstract(t.shape, t.dtype) for t in op.program(*args).outputs]
+        return tuple(made) if has_list_result(op) else made[0]
+
+
+class Trace(Interpreter):
+    """Records every operator that reaches it, as nodes of a graph.
+
+    `cells` holds, for each mutable cell from outside, the cell that stands for it during the capture; `outside`, for each
+    placeholder that the function found elsewhere, the cell it is bound to.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.inputs: list[Node] = []
+        self.names = Names()
+        self.cells: dict[Any, Any] = {}
+        self.outside: dict[Node, Any] = {}
+
+    def placeholder(self, value: Value, name: str) -> Node:
+        """A new input of the graph that stands for `value`."""
+        node = Node(graph.PLACEHOLDER, self.names.fresh(name), value.shape, value.dtype)
+        self.inputs.append(node)
+        value.meta[self] = node
+        return node
+
+    def bind(self, value: Value, array: np.ndarray | None) -> Node:
+        """An input that the function did not receive as an argument: a constant, or a tensor from outside."""
+        if array is None:
+            raise UserError(
+                f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of another capture, which is over; "
+                "return tensors from a captured function instead of keeping them in a global or an attribute"
+            )
+        node = self.placeholder(value, f"bound_{1 + sum(n.value is not None for n in self.inputs)}")
+        node.value = array
+        return node
+
+    def node(self, x: Any) -> Any:
+        """The argument with its values replaced by the nodes that stand for them."""
+        if isinstance(x, Value):
+            return x.meta.get(self) or self.bind(x, x.array)
+        return tuple(map(self.node, x)) if isinstance(x, list | tuple) else x
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        out = down(self, op, args)
+        nodes = tuple(map(self.node, args))
+        made = out if isinstance(out, tuple) else (out,)
+        call = Node(
+            graph.CALL, self.names.fresh(op.base), made[0].shape if made else (), made[0].dtype if made else None,
+            target=op, args=nodes, outputs=tuple((v.shape, v.dtype) for v in made) if isinstance(out, tuple) else (),
+            partial=bool(requires(op.program(*args))), where=source.where(),
+        )  # fmt: skip
+        self.nodes.append(call)
+        if not isinstance(out, tuple):
+            out.meta[self] = call
+        else:
+            for k, v in enumerate(out):
+                item = Node(graph.GETITEM, self.names.fresh("getitem"), v.shape, v.dtype, args=(call, k), where=call.where)
+                self.nodes.append(item)
+                v.meta[self] = item
+        return out
+
+
+class Decompose(Interpreter):
+    """Replaces operators outside the basis by their decomposition, which runs through the whole stack again."""
+
+    def __init__(self, basis: frozenset[str] = frozenset()) -> None:
+        self.basis = basis
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        if op.decompose is not None and op.name not in self.basis:
+            return op.decompose(apply_by_name, *args)
+        return down(self, op, args)
+
+
+# ------------------------------------------------------------------------------------------------ the stack
+
+EAGER = Eager()
+
+
+class _State(threading.local):
+    """The stack of this thread, and the innermost trace in it."""
+
+    def __init__(self) -> None:
+        self.stack: tuple[Interpreter, ...] = (EAGER,)
+        self.trace: Trace | None = None
+
+
+STATE = _State()
+
+
+def process(op: Operator, args: tuple[Any, ...]) -> Any:
+    """The operator on values, all arguments given, under the present stack."""
+    return STATE.stack[-1].process(op, args)
+
+
+def apply_by_name(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The operator "base" (resolved by its arguments) or "base.overload" on values under the present stack."""
+    return process(*find(name, args, kwargs))
+
+
+def find(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Operator, tuple[Any, ...]]:
+    """The operator "base.overload", or the overload of "base" that the arguments fit, and all its arguments.
+
+    Raises UserError where they do not fit.
+    """
+    if "." not in name:
+        return resolve(name, args, kwargs)
+    op = lookup(name)
+    filled = op.fill(args, kwargs)
+    if filled is None:
+        raise UserError(f"{op.name}({describe(args, kwargs)}): the arguments do not fit {op.schema.text}")
+    return op, filled
+
+
+def down(level: Interpreter, op: Operator, args: tuple[Any, ...]) -> Any:
+    """The operator under the levels that stand below `level`."""
+    with below(level):
+        return process(op, args)
+
+
+@contextmanager
+def below(level: Interpreter) -> Iterator[None]:
+    """The stack without `level` and what stands above it."""
+    old = STATE.stack
+    STATE.stack = old[: old.index(level)]
+    try:
+        yield
+    finally:
+        STATE.stack = old
+
+
+@contextmanager
+def interpreters(*stack: Interpreter) -> Iterator[None]:
+    """Another stack, bottom first."""
+    old = STATE.stack, STATE.trace
+    STATE.stack = stack
+    STATE.trace = next((level for level in reversed(stack) if isinstance(level, Trace)), None)
+    try:
+        yield
+    finally:
+        STATE.stack, STATE.trace = old

@@ -10,7 +10,7 @@ from assay.backends.schedule.cost import Nest, arithmetic, finish
 from assay.backends.schedule.fuse import Decisions, Group, Model
 from assay.backends.schedule.machine import Machine, machine
 from assay.backends.schedule.pack import packings, reused
-from assay.backends.schedule.space import FULL, Choice, rank
+from assay.backends.schedule.space import Choice
 from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
@@ -51,11 +51,10 @@ def _model(target: Target) -> Model:
     return Model(m if m.lanes == target.lanes else replace(m, lanes=target.lanes, registers=target.registers))
 
 
-def candidates(group: Group, model: Model, space: str = FULL) -> list[Candidate]:
+def candidates(group: Group, model: Model) -> list[Candidate]:
     """The ways to compute the group by modelled time, best first (never empty)."""
     k = model.summary(group.tensors, group.local)
-    m = model.machine
-    ranked = rank(k, m, space)
+    ranked = model.ranked(group.tensors, group.local)
     found = [Candidate(c.cost.seconds, group.tensors, c) for c in ranked]
     if reused(k):
         found += _packed(group, ranked, model)
@@ -76,7 +75,7 @@ def _packed(group: Group, ranked: list[Choice], model: Model) -> list[Candidate]
     found: list[Candidate] = []
     for key in sorted(tiles, key=lambda key: busy[key])[:TILES]:
         for copies, t in packings(group.tensors[0], tiles[key][0], m.lanes):
-            packed = tuple((c, rank(model.summary((c,), ()), m, FULL)[0]) for c in copies)
+            packed = tuple((c, model.ranked((c,), ())[0]) for c in copies)
             extra = sum(c.cost.seconds for _, c in packed)
             summary = model.summary((t,), ())
             for s in tiles[key]:

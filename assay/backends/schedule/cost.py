@@ -28,6 +28,8 @@ GUARD = 8.0  # cycles a vector load under a computed mask
 LOOP = 1.5  # cycles an iteration
 START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
 LINE = 64
+STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
+POOL_US = 1.0  # to wake the threads and to wait for them, beside the round trip that was measured
 
 
 @dataclass
@@ -124,6 +126,18 @@ class Nest:
         if found is None:
             found = self._copies[varies] = math.prod(self.copies[v] for v in bits(varies))
         return found
+
+    @property
+    def most_copies(self) -> int:
+        return max(self._copies.values(), default=1)
+
+    def within(self, j: int, outer: int) -> bool:
+        """Whether loop j is `outer` or inside it."""
+        while j >= 0:
+            if j == outer:
+                return True
+            j = self.loops[j].parent
+        return False
 
     def in_lanes(self, varies: int) -> bool:
         return bool(varies & self._lanes)
@@ -379,59 +393,54 @@ class Cost:
         return max(self.parts, key=lambda k: self.parts[k])
 
 
-def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic], schedule: Schedule) -> Cost:
-    """The modelled time with the threads and the store kind of `schedule`."""
-    m, k = nest.machine, nest.summary
-    at = next((j for j in range(nest.spine) if nest.loops[j].key == schedule.threads), -1) if schedule.threads is not None else -1
+def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic], at: int, stream: bool) -> Cost:  # noqa: FBT001
+    """The modelled time with threads over loop `at` (-1: one thread), stores through the caches or around them."""
+    m = nest.machine
     speed, threads = 1.0, 1
     if at >= 0:
         n, threads = nest.loops[at].trips, m.threads
         speed = n / -(-n // threads)
-    inside = [at >= 0 and _within(nest, j, at) for j, _ in cycles]
     l1, l2, l3 = bytes_["l1"], bytes_["l2"], bytes_["l3"]
-    both = min(threads, 2) - 1
-    through = 0 if schedule.stream else 2
+    ram = m.bw_ram[min(threads, 2) - 1]
+    through = 0 if stream else 2
     parts = {
-        "arithmetic": sum(c / speed if i else c for (_, c), i in zip(cycles, inside, strict=True)),
+        "arithmetic": sum(c / speed if at >= 0 and nest.within(j, at) else c for j, c in cycles),
         "L2": (l1.read + l1.written * through) / m.bw_l2[0] / speed,
         "L3": (l2.read + l2.written * through) / m.bw_l3[0] / speed,
-        "RAM": (l3.read + (l3.streamed if schedule.stream else 2 * l3.written)) / (m.bw_ram[both] * (1.25 if schedule.stream else 1)),
-    }  # fmt: skip
-    if schedule.stream and not l3.written:
-        return Cost(math.inf, parts)  # the output stays in the cache: bypassing it only hurts
+        "RAM": (l3.read + l3.streamed) / (ram * STREAM_GAIN) if stream else (l3.read + 2 * l3.written) / ram,
+    }
     worst = max(parts.values())
     total = worst + OVERLAP * (sum(parts.values()) - worst)
-    total *= 1 + max(0.0, k.nodes * max([1, *nest._copies.values()]) - 1000) / 2e5
-    return Cost(total / (m.ghz * 1e9) + ((m.fork_us + 1.0) * 1e-6 if at >= 0 else 0.0), parts)
-
-
-def _within(nest: Nest, j: int, outer: int) -> bool:
-    while j >= 0:
-        if j == outer:
-            return True
-        j = nest.loops[j].parent
-    return False
+    total *= 1 + max(0.0, nest.summary.nodes * nest.most_copies - 1000) / 2e5
+    return Cost(total / (m.ghz * 1e9) + ((m.fork_us + POOL_US) * 1e-6 if at >= 0 else 0.0), parts)
 
 
 def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]:
     """The best thread axis (or none) and store kind for the nest; ties go to the simpler nest."""
     k, s, m = nest.summary, nest.schedule, nest.machine
     bytes_ = traffic(nest)
-    streams = (s.vector is not None and s.vector == k.rank - 1 and s.carry is None and not k.chained
-               and all(a.kind != "store" or (a.steps.get(s.vector) == 1 and a.itemsize >= 4) for a in k.accesses)
-               and k.shape[-1] % m.lanes == 0)  # fmt: skip
-    axes: list[int | tuple[str, int] | None] = [None]
+    streams = bytes_["l3"].written > 0 and _streams(nest)  # where the output stays in the cache, bypassing it only hurts
+    loops = [-1]
     if m.threads > 1 and not any(t.kind == "scatter" for t in k.tensors):
-        axes += [x.key for x in nest.loops[: nest.spine] if x.key is not None and x.trips >= 2]
-    best: tuple[Cost, Schedule] | None = None
-    for threads in axes:
-        for stream in (False, True) if streams else (False,):
-            made = replace(s, threads=threads, stream=stream)
-            c = cost(nest, cycles, bytes_, made)
-            if best is None or c.seconds < best[0].seconds:
-                best = c, made
-    assert best is not None
+        loops += [j for j in range(nest.spine) if nest.loops[j].key is not None and nest.loops[j].trips >= 2]
+    best, at, stream = Cost(math.inf, {}), -1, False
+    for j in loops:
+        for bypass in (False, True) if streams else (False,):
+            c = cost(nest, cycles, bytes_, j, bypass)
+            if c.seconds < best.seconds:
+                best, at, stream = c, j, bypass
     plain = all(b is None for _, b in s.order)
     natural = not s.order or s.order == tuple((a, None) for a in range(k.rank))
     tie = 1 + 0.002 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
-    return Cost(best[0].seconds * tie, best[0].parts), best[1]
+    made = replace(s, threads=nest.loops[at].key if at >= 0 else None, stream=stream)
+    return Cost(best.seconds * tie, best.parts), made
+
+
+def _streams(nest: Nest) -> bool:
+    """Whether every store writes whole vectors along the last axis."""
+    k, s = nest.summary, nest.schedule
+    return (
+        s.vector is not None and s.vector == k.rank - 1 and s.carry is None and not k.chained
+        and k.shape[-1] % nest.machine.lanes == 0
+        and all(a.kind != "store" or (a.steps.get(s.vector) == 1 and a.itemsize >= 4) for a in k.accesses)
+    )  # fmt: skip

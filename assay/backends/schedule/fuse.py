@@ -47,6 +47,7 @@ class Model:
         self.prices = Prices(machine)
         self.spent = 0
         self._coarse: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Choice | None] = {}
+        self._ranked: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], list[Choice]] = {}
         self._summaries: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Summary] = {}
 
     def summary(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...]) -> Summary:
@@ -55,6 +56,14 @@ class Model:
         if found is None:
             found = self._summaries[key] = Summary(tensors, self.prices, dict(local))
             self.spent += found.nodes
+        return found
+
+    def ranked(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...]) -> list[Choice]:
+        """The schedules of a kernel, best first."""
+        key = tensors, local
+        found = self._ranked.get(key)
+        if found is None:
+            found = self._ranked[key] = rank(self.summary(tensors, local), self.machine)
         return found
 
     def seconds(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...] = ()) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from assay.backends.plan import Schedule
 from assay.backends.schedule.cost import Cost, Nest, arithmetic, bits, finish
@@ -25,44 +25,92 @@ class Choice:
     schedule: Schedule
 
 
-def rank(summary: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
-    """The schedules of the kernel by modelled time, best first."""
-    trials: list[tuple[float, int, Nest, list[tuple[int, float]]]] = []
-    for s in schedules(summary, machine, space):
-        nest = Nest(summary, s, machine)
-        if nest.legal:
-            cycles = arithmetic(nest)
-            trials.append((sum(c for _, c in cycles), len(trials), nest, cycles))
-    trials.sort(key=lambda t: t[:2])
-    found: list[Choice] = []
-    top = math.inf
-    for total, _, nest, cycles in trials:
-        if total / machine.threads / (machine.ghz * 1e9) > KEEP * top:
-            break
-        c, s = finish(nest, cycles)
-        found.append(Choice(c, s))
-        top = min(top, c.seconds)
-    found.sort(key=lambda c: c.cost.seconds)
-    return found
+def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
+    """Schedules of the kernel by modelled time, best first.
 
-
-def schedules(k: Summary, machine: Machine, space: str = FULL) -> Iterator[Schedule]:
-    """The schedules worth modelling."""
-    lanes = machine.lanes
-    big = [a for a in range(k.rank) if k.shape[a] > 1]
+    First the register tiles by their arithmetic, in the natural order of loops; then, for the best of them, the orders;
+    then, for the best of these, the chunks of a carried fold.
+    """
+    search = _Search(k, machine)
+    wide = space == FULL
     natural: Order = tuple((a, None) for a in range(k.rank))
     if any(t.kind == "scatter" for t in k.tensors):
-        yield Schedule(order=natural)
-        return
+        search.model(Schedule(order=natural))
+        return search.found
+    big = [a for a in range(k.rank) if k.shape[a] > 1]
+    for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 5):
+        search.model(s)
+        if s.vector is not None and s.vector != k.rank - 1:
+            search.model(replace(s, order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
+    for c in search.best(4 if wide else 1):
+        for order in _orders(k, c.schedule, big, natural, wide=wide):
+            search.model(replace(c.schedule, order=order, threads=None, stream=False))
+    for c in search.best(3 if wide else 1):
+        for carry in _carries(k, c.schedule.vector, big, wide=wide):
+            search.model(replace(c.schedule, carry=carry, threads=None, stream=False))
+    search.found.sort(key=lambda c: c.cost.seconds)
+    return search.found
+
+
+class _Search:
+    """The schedules modelled so far."""
+
+    def __init__(self, k: Summary, machine: Machine) -> None:
+        self.k, self.machine = k, machine
+        self.found: list[Choice] = []
+        self._nests: dict[Schedule, tuple[Nest, list[tuple[int, float]]]] = {}
+        self._done: set[Schedule] = set()
+
+    def _nest(self, s: Schedule) -> tuple[Nest, list[tuple[int, float]]]:
+        found = self._nests.get(s)
+        if found is None:
+            nest = Nest(self.k, s, self.machine)
+            found = self._nests[s] = nest, arithmetic(nest) if nest.legal else []
+        return found
+
+    def quickest(self, candidates: Iterable[Schedule], count: int) -> list[Schedule]:
+        """The schedules of least arithmetic, `count` at most, and no more than half of them of one form."""
+        timed: list[tuple[float, int, Schedule]] = []
+        for s in candidates:
+            nest, cycles = self._nest(s)
+            if nest.legal:
+                timed.append((sum(c for _, c in cycles), len(timed), s))
+        timed.sort(key=lambda t: t[:2])
+        forms: dict[tuple[object, ...], int] = {}
+        kept: list[Schedule] = []
+        for total, _, s in timed:
+            form = (s.vector, s.fold, bool(s.jam))
+            if forms.get(form, 0) < -(-count // 2) and total < 8 * timed[0][0] and len(kept) < count:
+                forms[form] = forms.get(form, 0) + 1
+                kept.append(s)
+        return kept
+
+    def model(self, s: Schedule) -> None:
+        """Add the schedule, with its best thread axis and store kind, to what was found."""
+        if s in self._done:
+            return
+        self._done.add(s)
+        nest, cycles = self._nest(s)
+        total = sum(c for _, c in cycles)
+        least = min((c.cost.seconds for c in self.found), default=math.inf)
+        if nest.legal and total / self.machine.threads / (self.machine.ghz * 1e9) <= KEEP * least:
+            self.found.append(Choice(*finish(nest, cycles)))
+
+    def best(self, count: int) -> list[Choice]:
+        return sorted(self.found, key=lambda c: c.cost.seconds)[:count]
+
+
+def tiles(k: Summary, machine: Machine, natural: Order, *, wide: bool) -> Iterator[Schedule]:
+    """Vector axis, copies, jam and fold mode."""
+    lanes = machine.lanes
+    big = [a for a in range(k.rank) if k.shape[a] > 1]
     for vector in vector_axes(k, lanes):
         rows = [f for f in k.folds if f.ordered and f.n >= lanes and not (vector is not None and f.varies >> vector & 1)]
         folds = ("seq", "rowvec") if rows else ("seq",)
-        for copies in _copies(k, vector, lanes, space):
-            for jam in _jams(k, vector, copies, big, machine, space):
+        for copies in _copies(k, vector, lanes, wide=wide):
+            for jam in _jams(k, vector, copies, big, machine, wide=wide):
                 for fold in folds:
-                    for order in _orders(k, vector, jam, big, natural, copies * lanes, space):
-                        for carry in _carries(k, vector, big):
-                            yield Schedule(vector, copies, jam, order, fold, carry)  # type: ignore[arg-type]
+                    yield Schedule(vector, copies, jam, natural, fold)  # type: ignore[arg-type]
 
 
 def vector_axes(k: Summary, lanes: int) -> list[int | None]:
@@ -77,42 +125,38 @@ def vector_axes(k: Summary, lanes: int) -> list[int | None]:
     return found
 
 
-def _copies(k: Summary, vector: int | None, lanes: int, space: str) -> tuple[int, ...]:
+def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[int, ...]:
     if vector is None and not k.rows:
         return (1,)
     n = k.shape[vector] if vector is not None else max(k.sizes[v] for v in k.rows)
-    wanted = (1, 2, 4) if space == COARSE else (1, 2, 3, 4, 8) if k.folds else (1, 2, 4, 8)
-    return tuple(c for c in wanted if c == 1 or lanes * c <= n + lanes - 1)
+    wanted = (1, 2, 3, 4) if wide and k.folds else (1, 2, 4)
+    return tuple(c for c in wanted if c == 1 or lanes * c <= n)
 
 
-def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, space: str) -> Iterator[tuple[tuple[int, int], ...]]:
+def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool) -> Iterator[tuple[tuple[int, int], ...]]:
     yield ()
     if not k.folds:
         return
-    sizes = (4, 6, 8) if space == COARSE else (2, 3, 4, 5, 6, 8, 12)
     for axis in big:
-        if axis == vector or not any(not f.varies >> axis & 1 or True for f in k.folds):
+        if axis == vector:
             continue
-        for u in sizes:
-            if u <= k.shape[axis] and u * (copies if vector is not None else 1) <= machine.registers:
+        for u in (2, 3, 4, 5, 6, 8, 12) if wide else (4, 6, 8):
+            if u <= k.shape[axis] and u * (copies if vector is not None else 1) <= machine.registers - 2:
                 yield ((axis, u),)
 
 
-def _orders(k: Summary, vector: int | None, jam: tuple[tuple[int, int], ...], big: list[int], natural: Order,
-            width: int, space: str) -> Iterator[Order]:  # fmt: skip
-    yield natural
+def _orders(k: Summary, s: Schedule, big: list[int], natural: Order, *, wide: bool) -> Iterator[Order]:
+    vector = s.vector
     if vector is None or len(big) < 2:
         return
-    if vector != k.rank - 1:
-        yield (*(o for o in natural if o[0] != vector), (vector, None))
     turned = _transposed(k, vector)
-    others = [a for a, _ in jam] or ([a for a in big if a != vector] if turned or not k.folds and vector != k.rank - 1 else [])
-    for axis in others:
-        u = dict(jam).get(axis, 1)
+    jam = dict(s.jam)
+    for axis in jam or ([a for a in big if a != vector] if turned or (not k.folds and vector != k.rank - 1) else []):
+        u = jam.get(axis, 1)
         rest = tuple(o for o in natural if o[0] not in (axis, vector))
         if k.shape[axis] >= 4 * u:
             yield (*rest, (vector, None), (axis, None))
-        for block in sorted({u * max(1, m // u) for m in ((64, 160) if k.folds else (16, 64))}) if space == FULL or turned else ():
+        for block in sorted({u * max(1, m // u) for m in ((64, 160) if k.folds else (16, 64))}) if wide or turned else ():
             if block < k.shape[axis]:
                 yield (*rest, (axis, block), (vector, None), (axis, None))
 
@@ -124,12 +168,11 @@ def _transposed(k: Summary, vector: int) -> bool:
     )
 
 
-def _carries(k: Summary, vector: int | None, big: list[int]) -> Iterator[int | None]:
-    yield None
+def _carries(k: Summary, vector: int | None, big: list[int], *, wide: bool) -> Iterator[int | None]:
     axes = sum(1 << a for a in big)
     if vector is None or k.rows or k.chained or len(k.folds) != len(k.tensors):
         return
     if all(f.accumulators == 1 and f.place == axes and f.n == k.folds[0].n for f in k.folds):
-        for carry in (4, 8, 64, 256):
+        for carry in (4, 8, 64, 256) if wide else (8,):
             if 2 * carry <= k.folds[0].n:
                 yield carry

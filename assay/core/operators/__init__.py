@@ -1,9 +1,15 @@
 """The operator table (core/operators/registry.py); importing this package fills it."""
 
-from assay.core.operators import activations, compare, creation, division, elementary, matmul, pointwise, reductions, views
+from importlib import import_module
+
 from assay.core.operators.registry import OPERATORS, TENSOR_TYPES, Operator, lookup, operator, overloads, register, resolve
 
-__all__ = [
-    "OPERATORS", "TENSOR_TYPES", "Operator", "creation", "lookup", "matmul", "operator", "overloads", "pointwise",
-    "reductions", "register", "resolve", "views",
-]  # fmt: skip
+FAMILIES = (
+    "pointwise", "division", "compare", "elementary", "activations", "reductions", "views", "creation", "matmul",
+    "indexing", "scans", "scatter", "joins", "conv",
+)  # fmt: skip
+
+for _family in FAMILIES:
+    import_module(f"assay.core.operators.{_family}")
+
+__all__ = ["FAMILIES", "OPERATORS", "TENSOR_TYPES", "Operator", "lookup", "operator", "overloads", "register", "resolve"]

@@ -15,6 +15,7 @@ from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
 from assay.core.lang import E, Program, T
+from assay.transforms.split import split_exact_folds
 
 TILES = 4  # register tiles that are tried with packed operands
 
@@ -38,6 +39,7 @@ def choose(program: Program, target: Target) -> tuple[Program, Plan]:
     """The program (lets inlined, operands packed: bitwise) and the plan of its kernels."""
     model = _model(target)
     model.spent = 0
+    program = split_exact_folds(program)
     decisions = Decisions(program, model)
     decisions.search()
     groups = decisions.groups()

@@ -24,6 +24,7 @@ from assay.transforms.rewrite import inline_load, must_realise
 
 INLINE, KEEP, LOCAL = "inline", "keep", "local"
 LAUNCH = 2e-7  # seconds to enter a kernel
+SHORT_ROW = 64
 SMALL_BODY = 12  # nodes that are recomputed rather than stored, to begin with
 NODES_MODELLED = 6_000  # nodes of candidate kernels the search may look at: the bound on its time
 MERGE_GAIN = 0.95
@@ -118,10 +119,21 @@ class Decisions:
         return t.kind == "let" and t not in self.whole
 
     def _first_mode(self, t: T) -> str:
-        if not self.free(t) or self.visits[t] > 2:
+        if not self.free(t):
+            return KEEP
+        if self._by_constants(t):
+            return LOCAL
+        if self.visits[t] > 2:
             return KEEP
         nodes = len(lang.walk((t.body,)))
         return INLINE if not t.body.has_fold and (len(self.readers[t]) == 1 or nodes <= SMALL_BODY) else KEEP
+
+    def _by_constants(self, t: T) -> bool:
+        """Whether `t` is a short row that is read at constant positions only (the lanes of a split fold)."""
+        if not t.shape or t.shape[-1] > SHORT_ROW or any(r.kind != "let" for r in self.readers[t]):
+            return False
+        loads = [e for r in self.readers[t] for e in lang.walk((r.body,)) if e.op == "load" and e.attr[0] is t]
+        return all(e.attr[1][-1].is_const for e in loads) and len(loads) > 1
 
     def _make(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]], mode: dict[T, str]) -> None:
         """`t` with its inlined reads substituted and its row buffers named, and the row buffers it uses."""

@@ -38,7 +38,7 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
         search.model(Schedule(order=natural))
         return search.found
     big = [a for a in range(k.rank) if k.shape[a] > 1]
-    for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 5):
+    for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 4):
         search.model(s)
         if s.vector is not None and s.vector != k.rank - 1:
             search.model(replace(s, order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
@@ -129,8 +129,9 @@ def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[
     if vector is None and not k.rows:
         return (1,)
     n = k.shape[vector] if vector is not None else max(k.sizes[v] for v in k.rows)
-    wanted = (1, 2, 3, 4) if wide and k.folds else (1, 2, 4)
-    return tuple(c for c in wanted if c == 1 or lanes * c <= n)
+    if not wide:
+        return (max(1, min(2 if k.folds else 4, n // lanes)),)
+    return tuple(c for c in ((1, 2, 3, 4) if k.folds else (1, 2, 4)) if c == 1 or lanes * c <= n)
 
 
 def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -140,7 +141,7 @@ def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: 
     for axis in big:
         if axis == vector:
             continue
-        for u in (2, 3, 4, 5, 6, 8, 12) if wide else (4, 6, 8):
+        for u in (2, 3, 4, 5, 6, 8, 12) if wide else (6,) if vector is not None else (4,):
             if u <= k.shape[axis] and u * (copies if vector is not None else 1) <= machine.registers - 2:
                 yield ((axis, u),)
 

@@ -15,6 +15,7 @@ from assay.core.dtypes import DType, dtype as dtype_of
 from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
+from assay.frontends.arithmetic import Arithmetic
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value
@@ -22,7 +23,7 @@ from assay.frontends.value import STATE, Value
 Signature = tuple[tuple[int, ...], DType, "tuple[int, ...] | None"]
 
 
-class Tensor:
+class Tensor(Arithmetic):
     """An n-dimensional array of one element type; created by assay.tensor, from_numpy, zeros, ... and by operators."""
 
     __slots__ = ("__weakref__", "_seen", "_signature", "_value", "_version", "cell", "chain")
@@ -193,7 +194,7 @@ class Tensor:
     def _elements(self, what: str) -> np.ndarray:
         """The array behind the handle; an error at the user's line where it is not known, as in a capture."""
         v = self.value
-        if v.array is None or (STATE.trace is not None and STATE.trace in v.meta and v.meta[STATE.trace].kind != "placeholder"):
+        if v.array is None:
             raise UserError(
                 f"{source.quoted()}  {what} needs the elements of a {v.dtype.name}{list(v.shape)} tensor, which are not known while "
                 "the function is captured: a captured function cannot depend on data in Python.\n"
@@ -263,9 +264,6 @@ class Tensor:
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter([self[k] for k in range(self.shape[0])])
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __contains__(self, x: Any) -> bool:
         return bool((self == x).any())

@@ -5,8 +5,8 @@ from importlib import import_module
 from assay.core.operators.registry import OPERATORS, TENSOR_TYPES, Operator, lookup, operator, overloads, register, resolve
 
 FAMILIES = (
-    "pointwise", "division", "compare", "elementary", "activations", "reductions", "views", "creation", "matmul",
-    "indexing", "scans", "scatter", "joins", "conv",
+    "pointwise", "division", "compare", "elementary", "activations", "reductions", "views", "rearrange", "creation", "matmul",
+    "indexing", "scans", "scatter", "joins", "conv", "pooling",
 )  # fmt: skip
 
 for _family in FAMILIES:

@@ -86,7 +86,7 @@ def transposed(x: T, w: T, bias: T | None, stride: Sizes, padding: Sizes, dilati
     _checked(x, w, bias, axes, groups, transposed=True)
     _positive(stride=stride, dilation=dilation, padding=padding, output_padding=output_padding)
     if any(e >= max(s, d) for e, s, d in zip(output_padding, stride, dilation, strict=True)):
-        raise UserError(f"output_padding={list(output_padding)}: each must be below stride {list(stride)} or dilation {list(dilation)}")
+        raise UserError(f"output_padding={list(output_padding)}: each must be below its stride or its dilation")
     spans = [d * (k - 1) + 1 + e for d, k, e in zip(dilation, w.shape[2:], output_padding, strict=True)]
     sizes = [(n - 1) * s - 2 * p + span for n, s, p, span in zip(x.shape[2:], stride, padding, spans, strict=True)]
     if min(sizes) < 1:

@@ -9,9 +9,10 @@ from typing import Any
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype
 from assay.core.index import Ix
-from assay.core.lang import E, T, axes, bitcast, const, convert, folds, index, ix, load, op, scan, select, tensor
+from assay.core.lang import E, T, axes, const, convert, folds, index, ix, load, op, scan, select, tensor
 from assay.core.operators.build import constant, elements, inserted, need_float, size_at
 from assay.core.operators.build import dim as axis_of
+from assay.core.operators.order import at_least
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, FLOATS, unary
 
@@ -78,26 +79,15 @@ def cumprod(self: T, dim: int, dtype: DType | None) -> T:
     return prefixes(self, dim, [const(1, how)], lambda a, x, _: (a[0] * x,), [result], compute=how)[0]
 
 
-def _at_least(x: E, m: E) -> E:
-    """x >= m in the order -inf < ... < -0 < +0 < ... < inf < NaN."""
-    if not x.dtype.is_float:
-        return op("le", m, x)
-    below = (bitcast(x) < 0) & ~(bitcast(m) < 0)  # of equal values: x is -0 and m is +0
-    return op("ne", x, x) | (op("eq", m, m) & (op("lt", m, x) | (op("eq", m, x) & ~below)))
-
-
 def _extreme(self: T, dim: int, *, largest: bool) -> tuple[T, ...]:
     how = compute_dtype(self.dtype)
     worst: Any = (-math.inf if largest else math.inf) if how.is_float else how.lo if largest else how.hi
 
     def step(accs: tuple[E, ...], x: E, r: Ix) -> tuple[E, ...]:
         m, k = accs
-        if largest:
-            newer = _at_least(x, m)
-        elif how.is_float:
-            newer = op("ne", x, x) | (op("eq", m, m) & _at_least(m, x))
-        else:
-            newer = op("le", x, m)
+        newer = at_least(x, m) if largest else at_least(m, x)
+        if how.is_float and not largest:
+            newer = op("ne", x, x) | (op("eq", m, m) & newer)
         return select(newer, x, m), select(newer, index(r), k)
 
     return prefixes(self, dim, [const(worst, how), const(0, dt.i64)], step, [self.dtype, dt.i64])

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -56,7 +57,7 @@ class Machine:
     cmp_l: float = 2.0
     mix_t: float = 0.34
     scalar_t: float = 0.5
-    gather_t: float = 9.0
+    gather_t: float = 11.0
     load_t: float = 0.5
     store_t: float = 1.0
     l1: int = 32 << 10
@@ -65,12 +66,12 @@ class Machine:
     l2_ways: int = 8
     l3: int = 16 << 20
     l3_ways: int = 16
-    bw_l2: tuple[float, float] = (28.0, 56.0)
-    bw_l3: tuple[float, float] = (14.0, 24.0)
-    bw_ram: tuple[float, float] = (5.0, 8.0)
+    bw_l2: tuple[float, float] = (30.0, 58.0)
+    bw_l3: tuple[float, float] = (15.0, 26.0)
+    bw_ram: tuple[float, float] = (4.8, 7.5)
     bw_copy: tuple[float, float] = (4.0, 6.0)
     bw_stream: tuple[float, float] = (5.0, 8.0)
-    fork_us: float = 1.0
+    fork_us: float = 0.2
 
     @property
     def peak_gflops(self) -> float:
@@ -177,11 +178,38 @@ def measure() -> Machine:
         source, library = Path(tmp) / "probe.cpp", Path(tmp) / "probe.so"
         source.write_text(probe.SOURCE)
         subprocess.run(("g++", *FLAGS, "-o", library, source), check=True, capture_output=True)
-        return _measure(ctypes.CDLL(str(library)))
+        loaded = ctypes.CDLL(str(library))
+        best = _measure(loaded)
+        for _ in range(RETRIES):
+            if not _disturbed(best):
+                break
+            best = _better(best, _measure(loaded))
+        return best
+
+
+def _disturbed(m: Machine) -> bool:
+    """Whether other processes held the cores: threads that did not run side by side, a round trip that met the scheduler."""
+    return m.threads > 1 and (m.fork_us > 3 or m.bw_l2[1] < 1.5 * m.bw_l2[0])
+
+
+def _better(a: Machine, b: Machine) -> Machine:
+    """Field by field the quicker of two measurements."""
+    fields: dict[str, object] = {}
+    for f in dataclasses.fields(Machine):
+        x, y = getattr(a, f.name), getattr(b, f.name)
+        if f.name.startswith("bw_"):
+            fields[f.name] = tuple(map(max, x, y))
+        elif f.name.endswith(("_t", "_l", "_us")):
+            fields[f.name] = min(x, y)
+        else:
+            fields[f.name] = max(x, y) if f.name == "ghz" else x
+    return Machine(**fields)  # type: ignore[arg-type]
 
 
 _INSTRUCTIONS = ("add_t", "add_l", "mul_t", "mul_l", "fma_t", "fma_l", "div_t", "div_l", "sqrt_t", "sqrt_l", "int_t", "int_l",
                  "cmp_t", "cmp_l", "mix_t", "scalar_t", "gather_t")  # fmt: skip
+ROUNDS = 12
+RETRIES = 3
 _READ, _COPY, _STREAM, _STORE = range(4)
 
 
@@ -195,15 +223,20 @@ def _measure(library: ctypes.CDLL) -> Machine:
 
     # a chain of integer adds takes one cycle each on every machine
     hertz = 1 / seconds("clock_l", ctypes.c_long(20_000), tries=60)
-    n = ctypes.c_long(4_000)
-    fields: dict[str, object] = {k: round(seconds(k, n) * hertz, 2) for k in _INSTRUCTIONS}
+    n = ctypes.c_long(2_000)
+    quickest = dict.fromkeys(_INSTRUCTIONS, math.inf)
+    for _ in range(ROUNDS):  # other processes disturb for milliseconds: come back later, keep the best
+        hertz = max(hertz, 1 / seconds("clock_l", ctypes.c_long(5_000), tries=20))
+        for k in _INSTRUCTIONS:
+            quickest[k] = min(quickest[k], seconds(k, n, tries=6))
+    fields: dict[str, object] = {k: round(t * hertz, 2) for k, t in quickest.items()}
 
     half = 32 * _MEBI
     room = np.ones(2 * half + 128, np.uint8)
     start = -room.ctypes.data % 64 + room.ctypes.data
     src, dst = ctypes.c_void_p(start), ctypes.c_void_p(start + half)
 
-    def rate(kind: int, nbytes: int, total: int, count: int) -> float:
+    def rate(kind: int, nbytes: int, total: int, count: int, tries: int = 4) -> float:
         repeat = ctypes.c_long(max(1, total // nbytes))
         return round(1 / (seconds("bytes", dst, src, ctypes.c_long(nbytes // 4), repeat, kind, count, tries=3) * hertz), 2)
 
@@ -217,8 +250,8 @@ def _measure(library: ctypes.CDLL) -> Machine:
     return Machine(
         name=platform.processor() or platform.machine(), lanes=lanes, registers=32 if lanes == 16 or platform.machine() == "aarch64" else 16,
         threads=threads, ghz=round(hertz * 1e-9, 2), **fields,  # type: ignore[arg-type]
-        load_t=round(vector / rate(_READ, 16 << 10, 32 * _MEBI, 1), 2), store_t=round(vector / rate(_STORE, 16 << 10, 32 * _MEBI, 1), 2),
-        bw_l2=both(_READ, l2 // 2, 32 * _MEBI), bw_l3=both(_READ, 3 * l2, 32 * _MEBI), bw_ram=both(_READ, 2 * half // 2, half),
+        load_t=round(vector / rate(_READ, 16 << 10, _MEBI, 1, 30), 2), store_t=round(vector / rate(_STORE, 16 << 10, _MEBI, 1, 30), 2),
+        bw_l2=both(_READ, l2 // 2, 8 * _MEBI), bw_l3=both(_READ, 3 * l2, 8 * _MEBI), bw_ram=both(_READ, 2 * half // 2, half),
         bw_copy=both(_COPY, half, half), bw_stream=both(_STREAM, half, half),
-        fork_us=round(seconds("fork_s", ctypes.c_long(2000)) * 1e6, 2) if threads > 1 else 0.0, **sizes,
+        fork_us=round(seconds("fork_s", ctypes.c_long(100)) * 1e6, 2) if threads > 1 else 0.0, **sizes,
     )  # fmt: skip

@@ -34,7 +34,7 @@ from assay.core.lang import E, input, load, op, walk
 from assay.core.row import TABLE
 
 RESULTS = Path(__file__).with_suffix(".json")
-FLAGS = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -fPIC -shared -w -std=c++20".split()
+FLAGS = "-march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -fPIC -shared -w -std=c++20".split()
 
 # ------------------------------------------------------------------------------------------------ C++
 
@@ -68,12 +68,14 @@ C_SPELLING = {
     "bitcast": "__builtin_bit_cast({t}, {0})",
 }
 PRELUDE = """
-template <class F> static inline F maximum(F a, F b) { return a != a ? a : b != b ? b : a == b ? (__builtin_signbit(a) ? b : a) : a > b ? a : b; }
+template <class F> static inline F maximum(F a, F b) {
+  return a != a ? a : b != b ? b : a == b ? (__builtin_signbit(a) ? b : a) : a > b ? a : b;
+}
 """
 
 
-def translate(e: E, arguments: list[E]) -> str:
-    """A C++ function `fn` of n elements: the composition, one statement a node (shift counts are in range in mathlib)."""
+def translate(e: E, arguments: list[E], name: str = "fn") -> str:
+    """A C++ function `name` of n elements: the composition, one statement a node (shift counts are in range in mathlib)."""
     names = {a: f"x{k}[i]" for k, a in enumerate(arguments)}
     lines: list[str] = []
     for node in walk([e]):
@@ -88,19 +90,19 @@ def translate(e: E, arguments: list[E]) -> str:
             value = C_SPELLING[node.op].format(*(names[a] for a in node.args), s=suffix, t=t)
         names[node] = f"v{len(lines)}"
         lines.append(f"    const {t} {names[node]} = {value};")
-    parameters = ", ".join(f"const {C_TYPES[a.dtype.name]}* __restrict x{k}" for k, a in enumerate(arguments))
-    head = (
-        f'extern "C" void fn({C_TYPES[e.dtype.name]}* __restrict y, {parameters}, long n) {{\n  for (long i = 0; i < n; i++) {{'
-    )
-    return "\n".join([PRELUDE, head, *lines, f"    y[i] = {names[e]};", "  }", "}", ""])
+    given = ", ".join(f"const {C_TYPES[a.dtype.name]}* __restrict x{k}" for k, a in enumerate(arguments))
+    head = f'extern "C" void {name}({C_TYPES[e.dtype.name]}* __restrict y, {given}, long n) {{'
+    return "\n".join([head, "  for (long i = 0; i < n; i++) {", *lines, f"    y[i] = {names[e]};", "  }", "}", ""])
 
 
-def build(text: str) -> ctypes.CDLL:
-    """The compiled text."""
+def build(text: str, optimise: str = "-O3") -> ctypes.CDLL:
+    """The compiled text (the bits are those of -O1: no flag lets the compiler change a result)."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "fn.cpp"), Path(folder, "fn.so")
-        source.write_text(text)
-        run = subprocess.run(["g++", *FLAGS, "-o", str(library), str(source), "-lm"], capture_output=True, text=True, check=False)
+        source.write_text(PRELUDE + text)
+        run = subprocess.run(
+            ["g++", optimise, *FLAGS, "-o", str(library), str(source), "-lm"], capture_output=True, text=True, check=False
+        )
         if run.returncode:
             raise SystemExit(run.stderr[:4000])
         return ctypes.CDLL(str(library))
@@ -141,7 +143,9 @@ typedef @WIDE@ W;
 static inline W sigmoid_(W x) { return 1 / (1 + M(exp)(-x)); }
 static inline W softplus_(W x) { return (x > 0 ? x : x == x ? 0 : x) + M(log1p)(M(exp)(-M(fabs)(x))); }
 static inline W silu_(W x) { return x == -__builtin_inf() ? (W)-0.0 : x / (1 + M(exp)(-x)); }
-static inline W gelu_(W x) { return x == -__builtin_inf() ? (W)-0.0 : (W)0.5 * x * M(erfc)(x * -(W)0.70710678118654752440084436210485L); }
+static inline W gelu_(W x) {
+  return x == -__builtin_inf() ? (W)-0.0 : (W)0.5 * x * M(erfc)(x * -(W)0.70710678118654752440084436210485L);
+}
 static inline W gelu_tanh_(W x) {
   if (x < -30) return (W)-0.0;
   if (x > 30) return x;
@@ -186,11 +190,11 @@ extern "C" void sweep(Result* R, unsigned long first, unsigned long last) {
   }
 }
 """
-ONE = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc cbrt sqrt fabs".split()
+ONE = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc cbrt".split()
 TWO = "pow atan2 hypot fmod remainder".split()
 SYMMETRIC = "sin cos tan sinh cosh tanh asin atan asinh atanh erf cbrt".split()
 """f(-x) = f(x) or -f(x) by construction: only x >= 0 is run."""
-NAMES = [*ONE[:-2], "sigmoid", "silu", "softplus", "gelu", "gelu_tanh", "rsqrt", *TWO, "logaddexp"]
+NAMES = [*ONE, "sigmoid", "silu", "softplus", "gelu", "gelu_tanh", "rsqrt", *TWO, "logaddexp"]
 INF, NAN = float("inf"), float("nan")
 
 
@@ -211,7 +215,9 @@ class Result(ctypes.Structure):
 def measuring(name: str, dtype: DType) -> ctypes.CDLL:
     """The function and its oracle in one library."""
     wide, suffix = ("double", "") if dtype is dt.f32 else ("long double", "l")
-    declarations = [f"{wide} {f}{suffix}({wide});" for f in ONE] + [f"{wide} {f}{suffix}({wide}, {wide});" for f in TWO]
+    declarations = [f"{wide} {f}{suffix}({wide});" for f in [*ONE, "sqrt", "fabs"]] + [
+        f"{wide} {f}{suffix}({wide}, {wide});" for f in TWO
+    ]
     declarations += [
         f"{wide} fmax{suffix}({wide}, {wide}); {wide} ldexp{suffix}({wide}, int); {wide} frexp{suffix}({wide}, int*);"
     ]
@@ -229,8 +235,8 @@ def measuring(name: str, dtype: DType) -> ctypes.CDLL:
 
 # ------------------------------------------------------------------------------------------------ inputs
 
-SPECIAL = [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, INF, 1.4e-45, 1.1754944e-38, 1e-39, 3.4028235e38, 16777215.0, 16777216.0, 33554431.0,
-           0.99999994, 1.0000001, 128.0, 149.0, 150.0, 127.0, 1e30, 1e-30, 4.5, 7.0]  # fmt: skip
+SPECIAL = [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, INF, 1.4e-45, 1.1754944e-38, 1e-39, 3.4028235e38, 16777215.0, 16777216.0,
+           33554431.0, 0.99999994, 1.0000001, 128.0, 149.0, 150.0, 127.0, 1e30, 1e-30, 4.5, 7.0]  # fmt: skip
 SPECIAL_F64 = [
     5e-324,
     2.2250738585072014e-308,
@@ -350,8 +356,9 @@ def row(name: str, dtype: DType, library: ctypes.CDLL, result: Result, described
                 result.wrong, result.sign, speed(library, name, dtype))  # fmt: skip
     wrong = f" wrong {result.wrong} at {list(result.wrong_at)}" if result.wrong else ""
     sign = f" sign of zero {result.sign} at {list(result.sign_at)}" if result.sign else ""
-    print(f"{name:10} {dtype.name} ops {ops:3} {shown.nanoseconds:6.2f} ns  worst {result.worst:.4f} at {at} "
-          f"({result.got!r}, exact {result.exact!r}) not correctly rounded {100 * shown.rounded_otherwise:.4f} %{wrong}{sign}", flush=True)  # fmt: skip
+    print(f"{name:10} {dtype.name} ops {ops:3} {shown.nanoseconds:6.2f} ns  worst {result.worst:.4f} at {at} ", end="")
+    print(f"({result.got!r}, exact {result.exact!r})", end=" ")
+    print(f"not correctly rounded {100 * shown.rounded_otherwise:.4f} %{wrong}{sign}", flush=True)
     return shown
 
 

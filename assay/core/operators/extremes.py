@@ -1,0 +1,105 @@
+"""Maxima, minima and where they are.
+
+Values: NaN wins, -0 < +0.  Positions: NaN wins, of equal elements (+0 and -0 are) the one of smallest index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from assay.core import dtypes as dt
+from assay.core.dtypes import DType, compute_dtype
+from assay.core.index import affine
+from assay.core.lang import E, Ix, T, const, index, op, select
+from assay.core.operators.build import dims, pointwise, reduction
+from assay.core.operators.pointwise import is_nan
+from assay.core.operators.reductions import DIMS, not_empty
+from assay.core.operators.registry import operator
+from assay.core.operators.samples import ALL, binary, unary
+from assay.core.operators.views import contiguous_strides
+from assay.core.row import row
+
+FULL = ((3, 4), (1, 17), (2, 3, 5), (9, 1), (1,), ())
+ONE_DIM = ((0, False), (-1, True))
+
+
+def _neutral(name: str, d: DType) -> E:
+    monoid = row(name).monoid
+    assert not isinstance(monoid, Exception)
+    return const(monoid.neutral(d), d)
+
+
+def extreme(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> T:
+    """The largest ("max") or smallest ("min") element over `axes`.  Raises UserError where there is none."""
+    not_empty(x, axes)
+    how = compute_dtype(x.dtype)
+    return reduction(x, axes, [_neutral(name, how)], lambda a, e, _: (op(name, a[0], e),), lambda e: e, x.dtype, keepdim=keepdim)
+
+
+def _position_step(name: str, place: Callable[[tuple[Ix, ...]], Ix]) -> Callable[..., tuple[E, ...]]:
+    """The step of the fold over (best value, its index): take e if it is better, or the first NaN."""
+
+    def step(accs: tuple[E, ...], e: E, inner: tuple[Ix, ...]) -> tuple[E, ...]:
+        best, at = accs
+        better = op("lt", best, e) if name == "max" else op("lt", e, best)
+        take = better | (is_nan(e) & ~is_nan(best)) if e.dtype.is_float else better
+        return select(take, e, best), select(take, index(place(inner)), at)
+
+    return step
+
+
+def position(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> tuple[T, T]:
+    """(value, index) of the extreme element over `axes`; the index counts the reduced elements in lexicographic order."""
+    not_empty(x, axes)
+    how = compute_dtype(x.dtype)
+    strides = contiguous_strides([x.shape[k] for k in axes])
+    inits = [_neutral(name, how), const(0, dt.i64)]
+    step = _position_step(name, lambda inner: affine(zip(strides, inner, strict=True)))
+    values = reduction(x, axes, inits, step, lambda v, _: v, x.dtype, keepdim=keepdim)
+    places = reduction(x, axes, inits, step, lambda _, i: i, dt.i64, keepdim=keepdim)
+    return values, places
+
+
+def _families(name: str, word: str) -> None:
+    """amax, max.default, max.dim, max.other, argmax; or those of min."""
+
+    def a_extreme(self: T, d: Sequence[int], keepdim: bool) -> T:
+        return extreme(name, self, dims(d, len(self.shape)), keepdim=keepdim)
+
+    def default(self: T) -> T:
+        return extreme(name, self, dims(None, len(self.shape)), keepdim=False)
+
+    def along(self: T, d: int, keepdim: bool) -> tuple[T, T]:
+        return position(name, self, dims([d], len(self.shape)), keepdim=keepdim)
+
+    def other(self: T, other: T) -> T:
+        return pointwise(lambda x, y: op(name, x, y), self, other)
+
+    def arg(self: T, d: int | None, keepdim: bool) -> T:
+        return position(name, self, dims(None if d is None else [d], len(self.shape)), keepdim=keepdim)[1]
+
+    a_extreme.__doc__ = f"The {word} element over `dim`: NaN wins, -0 < +0."
+    default.__doc__ = f"The {word} of all elements: NaN wins, -0 < +0."
+    along.__doc__ = f"The {word} element over `dim` and its index: NaN wins, of equal ones (+0, -0) the first."
+    other.__doc__ = f"The {word} of the two: NaN wins, -0 < +0."
+    arg.__doc__ = f"The index of the {word} element over `dim` (None: in the flattened tensor): NaN wins, of equal ones the first."
+    operator(f"a{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", family="extremes",
+             samples=unary(ALL, *DIMS[:-1], shapes=FULL[:-1]))(a_extreme)  # fmt: skip
+    operator(f"{name}(Tensor self) -> Tensor", family="extremes", samples=unary(ALL, shapes=FULL))(default)
+    operator(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", family="extremes",
+             samples=unary(ALL, *ONE_DIM, shapes=(*FULL, (0, 3)[::-1])))(along)  # fmt: skip
+    operator(f"{name}.other(Tensor self, Tensor other) -> Tensor", family="extremes", samples=binary())(other)
+    operator(f"arg{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", family="extremes",
+             samples=unary(ALL, (None, False), (None, True), *ONE_DIM, shapes=FULL))(arg)  # fmt: skip
+
+
+_families("max", "largest")
+_families("min", "smallest")
+
+
+@operator("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+          samples=unary(ALL, (None, False), (0, True), (-1, False), shapes=FULL))  # fmt: skip
+def aminmax(self: T, d: int | None, keepdim: bool) -> tuple[T, T]:
+    """The smallest and the largest element over `dim` (None: of all)."""
+    axes = dims(None if d is None else [d], len(self.shape))
+    return extreme("min", self, axes, keepdim=keepdim), extreme("max", self, axes, keepdim=keepdim)

@@ -6,7 +6,7 @@ from assay.core.operators.registry import OPERATORS, TENSOR_TYPES, Operator, loo
 
 FAMILIES = (
     "pointwise", "division", "compare", "elementary", "activations", "reductions", "extremes", "softmax", "views", "rearrange", "creation", "matmul",
-    "indexing", "scans", "scatter", "joins", "conv", "pooling",
+    "indexing", "scans", "scatter", "joins", "conv", "pooling", "norms",
 )  # fmt: skip
 
 for _family in FAMILIES:

@@ -13,17 +13,14 @@ import numpy as np
 from assay.core.dtypes import DType, dtype as dtype_of, f32, i64
 from assay.core.errors import Unsupported, UserError
 from assay.frontends.cell import Cell
-from assay.frontends.tensor import Tensor
+from assay.frontends.tensor import NO_GRADIENTS, Tensor
 from assay.frontends.value import STATE
 
 
 def refuse_gradients(requires_grad: bool) -> None:  # noqa: FBT001
     """Raises Unsupported where gradients are asked for."""
     if requires_grad:
-        raise Unsupported(
-            "requires_grad=True: Assay evaluates, captures and compiles forward functions; gradients are not there yet. "
-            "Leave requires_grad out."
-        )
+        raise Unsupported(f"requires_grad=True: {NO_GRADIENTS}")
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:  # noqa: FBT001, FBT002

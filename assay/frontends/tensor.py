@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from assay.core import dtypes
 from assay.core.dtypes import DType, dtype as dtype_of
-from assay.core.errors import UserError
+from assay.core.errors import Unsupported, UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
@@ -20,35 +21,41 @@ from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, wri
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value
 
+NO_GRADIENTS = (
+    "gradients are not there yet: Assay evaluates, captures and compiles forward functions. Leave requires_grad out and do not "
+    "call backward()."
+)
+
 Signature = tuple[tuple[int, ...], DType, "tuple[int, ...] | None"]
 
 
 class Tensor(Arithmetic):
     """An n-dimensional array of one element type; created by assay.tensor, from_numpy, zeros, ... and by operators."""
 
-    __slots__ = ("__weakref__", "_seen", "_signature", "_value", "_version", "cell", "chain")
+    __slots__ = ("__weakref__", "_shown", "cell", "chain", "quick")
     __array_ufunc__ = None  # numpy leaves array + tensor to us
 
     def __init__(self, cell: Cell, chain: Chain = ()) -> None:
         self.cell = cell
         self.chain = chain
-        self._seen: Cell | None = None
-        self._value: Value | None = None
-        self._version = 0
-        self._signature: Signature | None = None
+        self._shown: tuple[Cell, int, Value] | None = None  # of a view: what it showed, of which cell, at which version
+        self.quick: tuple[Signature, np.ndarray | None] | None = None  # see `described`
 
     # -------------------------------------------------------------------------------------------- storage
 
     @property
     def value(self) -> Value:
-        """What the handle shows now, as an immutable value."""
+        """What the handle shows now, as an immutable value.
+
+        In eager evaluation a view, once made, stays: writes go to the memory that it shares.
+        """
         cell = current(self.cell)
         if not self.chain:
             return cell.value
-        if self._seen is not cell or (self._version != cell.version and STATE.trace is not None):
-            self._value = read(cell, self.chain)
-            self._seen, self._version = cell, cell.version
-        return self._value  # type: ignore[return-value]
+        shown = self._shown
+        if shown is None or shown[0] is not cell or (shown[1] != cell.version and STATE.trace is not None):
+            shown = self._shown = (cell, cell.version, read(cell, self.chain))
+        return shown[2]
 
     def write(self, new: Value, writer: str) -> None:
         """Store a value of the same shape and type."""
@@ -57,18 +64,23 @@ class Tensor(Arithmetic):
     def viewed(self, link: Link, value: Value) -> Tensor:
         """The handle of one more view, which shows `value` now."""
         made = Tensor(self.cell, (*self.chain, link))
-        made._seen = current(self.cell)
-        made._value, made._version = value, made._seen.version
+        cell = current(self.cell)
+        made._shown = (cell, cell.version, value)
+        return made
+
+    def described(self) -> tuple[Signature, np.ndarray | None]:
+        """Signature and memory, kept in `quick` so that a compiled call reads them in one step."""
+        v = self.value
+        signature = (v.shape, v.dtype, None if is_contiguous(v.shape, v.strides) else v.strides)
+        made = (signature, v.array)
+        if v.array is not None:
+            self.quick = made
         return made
 
     @property
     def signature(self) -> Signature:
         """Shape, type, and the strides where they are not row-major."""
-        if self._signature is None:
-            v = self.value
-            strides = None if is_contiguous(v.shape, v.strides) else v.strides
-            self._signature = (v.shape, v.dtype, strides)
-        return self._signature
+        return (self.quick or self.described())[0]
 
     # -------------------------------------------------------------------------------------------- shape and type
 
@@ -140,6 +152,28 @@ class Tensor(Arithmetic):
         """Whether the elements are floats."""
         return self.dtype.is_float
 
+    def ravel(self) -> Tensor:
+        """The elements in row-major order along one axis; shares storage where strides allow it."""
+        return self.reshape((-1,))
+
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """x in the shape of `other`."""
+        return self.reshape(other.shape)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002
+        """Raises Unsupported: gradients are not there yet."""
+        if requires_grad:
+            raise Unsupported(NO_GRADIENTS)
+        return self
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Raises Unsupported: gradients are not there yet."""
+        raise Unsupported(NO_GRADIENTS)
+
+    @property
+    def grad(self) -> None:
+        """Always None: tensors carry no gradients yet."""
+
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self._elements("data_ptr()").__array_interface__["data"][0]
@@ -182,6 +216,38 @@ class Tensor(Arithmetic):
         if dtype is self.dtype:
             return self.clone() if copy else self
         return dispatch.call("to.dtype", (self, dtype), {})
+
+    def float(self) -> Tensor:
+        """x as f32."""
+        return self.to(dtypes.f32)
+
+    def double(self) -> Tensor:
+        """x as f64."""
+        return self.to(dtypes.f64)
+
+    def half(self) -> Tensor:
+        """x as f16."""
+        return self.to(dtypes.f16)
+
+    def bfloat16(self) -> Tensor:
+        """x as bf16."""
+        return self.to(dtypes.bf16)
+
+    def int(self) -> Tensor:
+        """x as i32."""
+        return self.to(dtypes.i32)
+
+    def long(self) -> Tensor:
+        """x as i64."""
+        return self.to(dtypes.i64)
+
+    def bool(self) -> Tensor:
+        """x as bool: x != 0."""
+        return self.to(dtypes.bool_)
+
+    def cpu(self) -> Tensor:
+        """The tensor itself."""
+        return self
 
     def type(self, dtype: Any) -> Tensor:
         """x as another type."""

@@ -126,7 +126,8 @@ def flatten(self: T, start_dim: int, end_dim: int) -> T:
 
 
 @operator("unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)", view=True, inverse=_reshaped_back,
-          samples=listed((like(3, 4), 1, (2, 2)), (like(12), 0, (3, -1)), (like(3, 4), -1, (4, 1)), (like(0, 4), 1, (2, 2))))  # fmt: skip
+          samples=listed((like(3, 4), 1, (2, 2)), (like(12), 0, (3, -1)), (like(3, 4), -1, (4, 1)),
+                         (like(0, 4), 1, (2, 2))))  # fmt: skip
 def unflatten(self: T, d: int, sizes: Sequence[int]) -> T:
     """Axis `dim` split into axes of these sizes; one may be -1."""
     d = axis_of(self, d)
@@ -159,7 +160,8 @@ def squeeze_dims(self: T, d: Sequence[int]) -> T:
 
 
 @operator("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", view=True, inverse=_reshaped_back,
-          samples=listed((like(), 0), (like(3), 0), (like(3), -1), (like(3, 4), 1), (like(0, 3), 2), (like(2, dtype=i64), -2)))  # fmt: skip
+          samples=listed((like(), 0), (like(3), 0), (like(3), -1), (like(3, 4), 1), (like(0, 3), 2),
+                         (like(2, dtype=i64), -2)))  # fmt: skip
 def unsqueeze(self: T, d: int) -> T:
     """With a new axis of size 1 before axis `dim` (negative: counted from the end of the result)."""
     d = dim(d, len(self.shape) + 1)
@@ -171,7 +173,8 @@ def unsqueeze(self: T, d: int) -> T:
 
 @operator("permute(Tensor(a) self, int[] dims) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, dims: apply("permute.default", new, inverse_order(dims)),
-          samples=listed((like(2, 3, 4), (2, 0, 1)), (like(2, 3, 4), (0, -1, 1)), (like(), ()), (like(3), (0,)), (like(0, 3), (1, 0)),
+          samples=listed((like(2, 3, 4), (2, 0, 1)), (like(2, 3, 4), (0, -1, 1)), (like(), ()), (like(3), (0,)),
+                         (like(0, 3), (1, 0)),
                          (like(2, 3, dtype=i64), (1, 0))))  # fmt: skip
 def permute(self: T, dims: Sequence[int]) -> T:
     """Axis k of the result is axis dims[k] of self."""
@@ -240,7 +243,8 @@ def m_t(self: T) -> T:
 
 @operator("movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, source, destination: apply("movedim.intlist", new, destination, source),
-          samples=listed((like(2, 3, 4), (0,), (2,)), (like(2, 3, 4), (0, 1), (-1, -2)), (like(3), (0,), (0,)), (like(2, 0), (0,), (1,))))  # fmt: skip
+          samples=listed((like(2, 3, 4), (0,), (2,)), (like(2, 3, 4), (0, 1), (-1, -2)), (like(3), (0,), (0,)),
+                         (like(2, 0), (0,), (1,))))  # fmt: skip
 @operator("movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, source, destination: apply("movedim.int", new, destination, source),
           samples=listed((like(2, 3, 4), 0, 2), (like(2, 3, 4), -1, 0), (like(2, 3, 4), 1, 1)))  # fmt: skip
@@ -296,7 +300,8 @@ def broadcast_to(self: T, size: Sequence[int]) -> T:
 
 @operator("select.int(Tensor(a) self, int dim, int index) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, d, index: apply("select_scatter.default", parent, new, d, index),
-          samples=listed((like(3, 4), 0, 1), (like(3, 4), -1, -1), (like(5), 0, 4), (like(1, 3), 0, 0), (like(0, 3), 1, 2)))  # fmt: skip
+          samples=listed((like(3, 4), 0, 1), (like(3, 4), -1, -1), (like(5), 0, 4), (like(1, 3), 0, 0),
+                         (like(0, 3), 1, 2)))  # fmt: skip
 def select(self: T, d: int, index: int) -> T:
     """self at position `index` of axis `dim` (negative: from the end); an index outside raises IndexError."""
     d = axis_of(self, d)
@@ -314,8 +319,10 @@ def slice_bounds(n: int, start: int | None, end: int | None, step: int) -> tuple
 
 @operator("slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, *rest: apply("slice_scatter.default", parent, new, *rest),
-          samples=listed((like(5), 0, 1, 4, 1), (like(5), 0, None, None, 2), (like(3, 17), -1, -9, 100, 3), (like(3, 4), 0, 2, 1, 1),
-                         (like(0, 3), 1, None, -1, 1), (like(5, dtype=i64), 0, -100, 3, 1), (like(2, 6), 1, 1, None, 4)))  # fmt: skip
+          samples=listed((like(5), 0, 1, 4, 1), (like(5), 0, None, None, 2), (like(3, 17), -1, -9, 100, 3),
+                         (like(3, 4), 0, 2, 1, 1),
+                         (like(0, 3), 1, None, -1, 1), (like(5, dtype=i64), 0, -100, 3, 1),
+                         (like(2, 6), 1, 1, None, 4)))  # fmt: skip
 def slice_tensor(self: T, d: int, start: int | None, end: int | None, step: int) -> T:
     """self[start:end:step] along axis `dim`, as Python slices."""
     d = axis_of(self, d)
@@ -325,7 +332,8 @@ def slice_tensor(self: T, d: int, start: int | None, end: int | None, step: int)
 
 @operator("narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, d, start, length: apply(
-              "slice_scatter.default", parent, new, d, start % max(parent.shape[d], 1), start % max(parent.shape[d], 1) + length, 1),
+              "slice_scatter.default", parent, new, d, start % max(parent.shape[d], 1), start % max(parent.shape[d], 1) + length,
+              1),
           samples=listed((like(5), 0, 1, 3), (like(3, 4), -1, 0, 4), (like(3, 4), 0, -2, 2), (like(3), 0, 3, 0)))  # fmt: skip
 def narrow(self: T, d: int, start: int, length: int) -> T:
     """`length` elements of axis `dim` from `start` (negative: from the end)."""
@@ -339,7 +347,8 @@ def narrow(self: T, d: int, start: int, length: int) -> T:
 
 @operator("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, *rest: apply("diagonal_scatter.default", parent, new, *rest),
-          samples=listed((like(3, 4), 0, 0, 1), (like(3, 4), 2, 0, 1), (like(4, 3), -2, 0, 1), (like(2, 3, 4), 1, 2, 0), (like(3, 3), 5, 0, 1),
+          samples=listed((like(3, 4), 0, 0, 1), (like(3, 4), 2, 0, 1), (like(4, 3), -2, 0, 1), (like(2, 3, 4), 1, 2, 0),
+                         (like(3, 3), 5, 0, 1),
                          (like(0, 3), 0, 0, 1)))  # fmt: skip
 def diagonal(self: T, offset: int, dim1: int, dim2: int) -> T:
     """y[..., k] = self at (k, k + offset) of axes dim1, dim2 (offset < 0: at (k - offset, k)); the new axis is the last."""

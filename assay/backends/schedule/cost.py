@@ -73,7 +73,7 @@ class Nest:
         self.loop_of: dict[int, int] = {}
         self._at: dict[int, int] = {0: -1}
         self._copies: dict[int, int] = {}
-        self._lanes = sum(1 << v for v in range(len(sizes)) if width[v] > 1)
+        self.lanes_mask = sum(1 << v for v in range(len(sizes)) if width[v] > 1)
         self._build()
 
     def _add(self, var: int, trips: int, step: int, parent: int, key: int | tuple[str, int] | None = None) -> int:
@@ -113,6 +113,14 @@ class Nest:
             self._at[place] = found
         return found
 
+    def iterations(self, loop: int) -> float:
+        """How often the body of the loop runs."""
+        total = 1.0
+        while loop >= 0:
+            total *= self.loops[loop].trips
+            loop = self.loops[loop].parent
+        return total
+
     def path(self, loop: int) -> list[int]:
         """The loops around (and including) `loop`, outermost first."""
         found: list[int] = []
@@ -124,7 +132,10 @@ class Nest:
     def copies_of(self, varies: int) -> int:
         found = self._copies.get(varies)
         if found is None:
-            found = self._copies[varies] = math.prod(self.copies[v] for v in bits(varies))
+            found, copies = 1, self.copies
+            for v in bits(varies):
+                found *= copies[v]
+            self._copies[varies] = found
         return found
 
     @property
@@ -140,10 +151,10 @@ class Nest:
         return False
 
     def in_lanes(self, varies: int) -> bool:
-        return bool(varies & self._lanes)
+        return bool(varies & self.lanes_mask)
 
     def lane_variables(self, varies: int) -> list[int]:
-        return list(bits(varies & self._lanes))
+        return list(bits(varies & self.lanes_mask))
 
 
 def bits(mask: int) -> tuple[int, ...]:
@@ -157,67 +168,56 @@ def bits(mask: int) -> tuple[int, ...]:
 _BITS: dict[int, tuple[int, ...]] = {}
 
 
-@dataclass
-class _Body:
-    """What one iteration of a loop (without the loops inside) costs."""
-
-    mul: float = 0.0
-    add: float = 0.0
-    count: float = 0.0
-    memory: float = 0.0
-    copies: int = 1
-
-
 def arithmetic(nest: Nest) -> list[tuple[int, float]]:
     """Cycles of one thread, by loop (-1: outside every loop)."""
     k, m = nest.summary, nest.machine
-    bodies: dict[int, _Body] = {}
+    bodies: dict[int, list[float]] = {}  # multiplier, adder, instructions, loads and stores, copies of vectors
 
-    def body(place: int) -> _Body:
+    def body(place: int) -> list[float]:
         at = nest.at(place)
         found = bodies.get(at)
         if found is None:
-            found = bodies[at] = _Body()
+            found = bodies[at] = [0.0, 0.0, 0.0, 0.0, 1.0]
         return found
 
     scalar = m.scalar_t / m.add_t
+    lanes, copies_of = nest.lanes_mask, nest.copies_of
     for (place, varies), g in k.groups.items():
         b = body(place)
-        n = nest.copies_of(varies)
-        if nest.in_lanes(varies):
-            b.copies = max(b.copies, n)
-            b.mul, b.add, b.count = b.mul + n * g.mul, b.add + n * g.add, b.count + n * g.count
+        n = copies_of(varies)
+        if varies & lanes:
+            b[4] = max(b[4], n)
         else:
             n *= scalar
-            b.mul, b.add, b.count = b.mul + n * g.mul, b.add + n * g.add, b.count + n * g.count
+        b[0] += n * g.mul
+        b[1] += n * g.add
+        b[2] += n * g.count
     for a in k.accesses:
         b = body(a.place)
-        cycles = access_cycles(nest, a) * nest.copies_of(a.varies)
-        b.memory += cycles
-        b.count += nest.copies_of(a.varies)
-    folds = {f.var: f for f in k.folds}
-    inner = {nest.loops[j].parent for j in range(len(nest.loops))}
+        n = copies_of(a.varies)
+        b[3] += n * access_cycles(nest, a)
+        b[2] += n
+    folds = k.fold_of
+    loops = nest.loops
+    parents = {x.parent for x in loops}
     result: list[tuple[int, float]] = []
-    for at, b in bodies.items():
-        loop = nest.loops[at] if at >= 0 else None
-        v = loop.var if loop is not None else -1
-        throughput = max(b.mul, b.add, b.count * m.mix_t, b.memory)
-        limit = m.registers - 2
-        throughput += SPILL * b.count * max(0.0, 1 - limit / (b.copies * k.live.get(v, k.live[-1])))
+    for at, (mul, add, count, memory, copies) in bodies.items():
+        v = loops[at].var if at >= 0 else -1
+        throughput = max(mul, add, count * m.mix_t, memory)
+        crowd = copies * k.live.get(v, k.live[-1])
+        if crowd > m.registers - 2:
+            throughput += SPILL * count * (1 - (m.registers - 2) / crowd)
         latency = extra = 0.0
-        iterations = 1.0
-        path = nest.path(at)
-        for j in path:
-            iterations *= nest.loops[j].trips
+        iterations = nest.iterations(at)
         if v in folds:
             latency, more, extra = _fold_cycles(nest, folds[v], scalar)
             throughput += more
-            entered = iterations / max(1, nest.loops[at].trips)
-            extra = entered * (extra + START[nest.loops[at].trips > 32])
+            entered = iterations / max(1, loops[at].trips)
+            extra = entered * (extra + START[loops[at].trips > 32])
         if v in folds or v in k.rows:
-            latency = max(latency, k.latency.get(v, 0.0) * min(1.0, b.count / WINDOW))
-        elif at >= 0 and at not in inner:
-            latency = k.latency[-1] * min(1.0, b.count / WINDOW)
+            latency = max(latency, k.latency.get(v, 0.0) * min(1.0, count / WINDOW))
+        elif at >= 0 and at not in parents:
+            latency = k.latency[-1] * min(1.0, count / WINDOW)
         result.append((at, iterations * (max(throughput, latency) + LOOP) + extra))
     return result
 
@@ -227,7 +227,7 @@ def access_cycles(nest: Nest, a: Access) -> float:
     m = nest.machine
     wide = a.itemsize / 4
     store = a.kind == "store"
-    if not nest.in_lanes(a.varies):
+    if not a.varies & nest.lanes_mask:
         return (m.store_t if store else m.load_t) + 3 * a.guarded
     lanes = nest.lane_variables(a.varies)
     step = max(a.stride(v, 1) for v in lanes) // a.itemsize

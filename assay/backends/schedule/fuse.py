@@ -18,7 +18,7 @@ from assay.backends.schedule.prices import Prices
 from assay.backends.schedule.space import COARSE, Choice, rank
 from assay.backends.schedule.summary import Summary, loop_shape
 from assay.core import lang
-from assay.core.index import Ix
+from assay.core.index import Ix, Var
 from assay.core.lang import E, Program, T
 from assay.transforms.rewrite import inline_load, must_realise
 
@@ -111,8 +111,15 @@ class Decisions:
         for t in self.tensors:
             for e in lang.walk(lang.bodies(t)):
                 if e.op in ("load", "load_or_zero") and e.attr[0] in self.visits:
-                    times = math.prod(v.n for v in e.free) / max(1, e.attr[0].size)
-                    self.visits[e.attr[0]] = max(self.visits[e.attr[0]], math.ceil(times))
+                    self._visited(e.attr[0], e.free)
+                if e.op == "fold":  # what depends on the fold's variable is evaluated in its loop, inside those around it
+                    for x in lang.walk(e.args):
+                        if x.op in ("load", "load_or_zero") and x.attr[0] in self.visits and e.attr in x.free:
+                            self._visited(x.attr[0], e.free | x.free)
+
+    def _visited(self, t: T, loops: frozenset[Var]) -> None:
+        times = math.prod(v.n for v in loops) / max(1, t.size)
+        self.visits[t] = max(self.visits[t], math.ceil(times))
 
     def free(self, t: T) -> bool:
         """Whether there is anything to decide about `t`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from assay.backends.plan import Schedule
 from assay.backends.schedule.cost import Cost, Nest, arithmetic, bits, finish
 from assay.backends.schedule.machine import Machine
-from assay.backends.schedule.summary import Summary
+from assay.backends.schedule.summary import Fold, Summary
 
 Order = tuple[tuple[int, int | None], ...]
 
@@ -38,7 +38,7 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
         search.model(Schedule(order=natural))
         return search.found
     big = [a for a in range(k.rank) if k.shape[a] > 1]
-    for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 4):
+    for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 2):
         search.model(s)
         if s.vector is not None and s.vector != k.rank - 1:
             search.model(replace(s, order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
@@ -135,15 +135,24 @@ def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[
 
 
 def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool) -> Iterator[tuple[tuple[int, int], ...]]:
+    """No jam, or neighbours of one axis: where something in a fold is reused, or where sums run side by side."""
     yield ()
     if not k.folds:
         return
-    for axis in big:
-        if axis == vector:
-            continue
+    inner = sum(1 << f.var for f in k.folds)
+    useful = [
+        axis for axis in reversed(big) if axis != vector
+        and any(a.place & inner and not a.varies >> axis & 1 or f.varies >> axis & 1 and not _in_lanes(f, vector)
+                for f in k.folds for a in k.accesses)
+    ]  # fmt: skip
+    for axis in useful[:2] if wide else useful[:1]:
         for u in (2, 3, 4, 5, 6, 8, 12) if wide else (6,) if vector is not None else (4,):
             if u <= k.shape[axis] and u * (copies if vector is not None else 1) <= machine.registers - 2:
                 yield ((axis, u),)
+
+
+def _in_lanes(f: Fold, vector: int | None) -> bool:
+    return vector is not None and bool(f.varies >> vector & 1)
 
 
 def _orders(k: Summary, s: Schedule, big: list[int], natural: Order, *, wide: bool) -> Iterator[Order]:
@@ -158,7 +167,7 @@ def _orders(k: Summary, s: Schedule, big: list[int], natural: Order, *, wide: bo
         if k.shape[axis] >= 4 * u:
             yield (*rest, (vector, None), (axis, None))
         for block in sorted({u * max(1, m // u) for m in ((64, 160) if k.folds else (16, 64))}) if wide or turned else ():
-            if block < k.shape[axis]:
+            if block < k.shape[axis] and block % u == 0:
                 yield (*rest, (axis, block), (vector, None), (axis, None))
 
 

@@ -132,7 +132,7 @@ class Summary:
         self.axes_mask = sum(1 << k for k, n in enumerate(self.shape) if n > 1)
         for t in self.tensors:
             self._tensor(t, top)
-        self.everything = (1 << len(self.sizes)) - 1
+        self.fold_of = {f.var: f for f in self.folds}
 
     # -------------------------------------------------------------------------------------------- tensors
 

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from assay.backends.plan import Kernel, Schedule
-from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
@@ -366,7 +365,8 @@ class Placement:
 
     def _atoms(self, indices: Iterable[Ix]) -> list[Value]:
         """The values that the indices read."""
-        return list(dict.fromkeys(self.symbols[v] for i in indices for v in sorted(i.free, key=lambda v: v.key) if v in self.symbols))
+        free = (v for i in indices for v in sorted(i.free, key=lambda v: v.key))
+        return list(dict.fromkeys(self.symbols[v] for v in free if v in self.symbols))
 
     def _within(self, indices: Iterable[Ix], atoms: Iterable[Value]) -> frozenset[Loop]:
         own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
@@ -477,15 +477,13 @@ def tile(p: Placement, s: Schedule, axis: int, lanes: int) -> int:
     return lanes * s.copies if s.vector == axis else dict(s.jam).get(axis, 1)
 
 
-def in_rows(p: Placement, s: Schedule, f: Fold, lanes: int) -> bool:
-    """Whether the terms of the fold are computed in lanes along the fold ("rowvec")."""
-    rep = replication(p, s, lanes)
-    vector = any(rep.get(x, ONE).lanes > 1 for x in f.loop.fold.varies) if f.loop.fold else True
-    return s.fold == "rowvec" and not vector and f.splits_terms and f.loop.n >= lanes and bool(f.terms)
+def in_rows(f: Fold, lanes: int) -> bool:
+    """Whether "rowvec" computes the terms of the fold in lanes along it, where its accumulators are no vectors."""
+    return f.splits_terms and f.loop.n >= lanes and bool(f.terms)
 
 
 def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
-    """rep of each axis and row-buffer loop that is not (1, 1); folds in rows have (1, lanes) besides (see in_rows)."""
+    """rep of each axis and row-buffer loop that is not (1, 1); in "rowvec", folds in rows have (1, lanes) besides."""
     rep: dict[Loop, Rep] = {}
     for k, a in enumerate(p.axes):
         if a is None:
@@ -497,7 +495,7 @@ def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
     for fill in p.fills:
         last = fill.loops[-1] if fill.loops else None
         if last is not None and last.n >= lanes:
-            rep[last] = Rep(1, lanes)
+            rep[last] = Rep(max(1, min(s.copies, last.n // lanes)), lanes)
     return rep
 
 

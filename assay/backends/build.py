@@ -1,0 +1,127 @@
+"""C++ text -> shared object, through a content-hashed cache on disk.
+
+The key is a hash of the text, the flags, the compiler and the processor, so a build is never used on another machine.
+A file is the shared object followed by a digest of itself: a truncated or damaged file is not used, but built again.  It
+appears under its name by an atomic rename, so concurrent processes, and processes that are killed, do no harm.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.backends.target import Target, host
+from assay.core.errors import InternalError, Unsupported
+
+FLAGS = ("-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fPIC", "-shared",
+         "-std=c++17", "-w", "-Wno-psabi", "-pthread", "-lm")  # fmt: skip
+MAGIC = b"assay-build-1\0"
+_loaded: dict[str, ctypes.CDLL] = {}
+
+
+class Built(NamedTuple):
+    """A loaded library; `seconds` that g++ took (0.0: found in the cache or loaded before)."""
+
+    library: ctypes.CDLL
+    seconds: float
+    key: str
+
+
+def directory() -> Path:
+    """$ASSAY_CACHE or ~/.cache/assay; a directory of this process (with a RuntimeWarning) where that cannot be written."""
+    wanted = os.environ.get("ASSAY_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "assay")
+    return _writable(wanted)
+
+
+@cache
+def _writable(wanted: str) -> Path:
+    path = Path(wanted) / "cpp"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except OSError as error:
+        own = Path(tempfile.mkdtemp(prefix="assay-"))
+        warnings.warn(f"the build cache {path} cannot be written ({error}); builds of this process go to {own} and are not "
+                      "kept. Set ASSAY_CACHE to a writable directory.", RuntimeWarning, stacklevel=3)  # fmt: skip
+        return own
+
+
+@cache
+def compiler() -> tuple[str, str]:
+    """Path and version of g++.  Raises Unsupported where there is none."""
+    path = shutil.which(os.environ.get("CXX", "g++"))
+    if path is None:
+        raise Unsupported('the C++ backend needs g++, which is not on PATH; install it (Debian, Ubuntu: "apt install g++") '
+                          'or use backend="reference"')  # fmt: skip
+    done = subprocess.run([path, "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False)
+    return path, done.stdout.strip()
+
+
+def key(text: str, flags: tuple[str, ...] = FLAGS, target: Target | None = None) -> str:
+    """What identifies a build."""
+    parts = (text, "\0".join(flags), *compiler(), (target or host()).identity)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def build(text: str, *, flags: tuple[str, ...] = FLAGS) -> Built:
+    """Compile and load `text`.  Raises InternalError with the command and the path of the text where g++ refuses it."""
+    name = key(text, flags)
+    found = _loaded.get(name)
+    if found is not None:
+        return Built(found, 0.0, name)
+    path, seconds = directory() / f"{name}.so", 0.0
+    library = _load(path)
+    if library is None:
+        start = time.perf_counter()
+        _compile(text, flags, path)
+        seconds = time.perf_counter() - start
+        library = _load(path)
+        if library is None:
+            raise InternalError(f"the build {path} cannot be loaded although g++ has just written it")
+    _loaded[name] = library
+    return Built(library, seconds, name)
+
+
+def _load(path: Path) -> ctypes.CDLL | None:
+    """The library, or None where there is no intact one."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body, mark, digest = data[: -len(MAGIC) - 32], data[-len(MAGIC) - 32 : -32], data[-32:]
+    if mark != MAGIC or hashlib.sha256(body).digest() != digest:
+        return None
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def _compile(text: str, flags: tuple[str, ...], path: Path) -> None:
+    handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".so", dir=path.parent)
+    os.close(handle)
+    try:
+        command = [compiler()[0], *flags, "-x", "c++", "-", "-o", temporary]
+        done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+        if done.returncode:
+            source = path.with_suffix(".cpp")
+            source.write_text(text)
+            command[command.index("-")] = str(source)
+            raise InternalError(f"g++ refused generated code\n  command  {' '.join(command)}\n  text     {source}\n"
+                                f"  message  {done.stderr.decode(errors='replace')[:2000]}")  # fmt: skip
+        body = Path(temporary).read_bytes()
+        with open(temporary, "ab") as file:
+            file.write(MAGIC + hashlib.sha256(body).digest())
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

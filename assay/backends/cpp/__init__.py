@@ -1,0 +1,214 @@
+"""The C++ backend: a program and a plan -> one translation unit -> an Executable.
+
+    compile_program(program, plan=None, threads=None)    compile_many(programs)    emit(programs) -> text
+
+The emitted code has the bits of the program's meaning (semantics/denote.py) under every plan and number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.backends import threads as threads_
+from assay.backends.build import build
+from assay.backends.cpp.nest import Nest
+from assay.backends.cpp.prelude import prelude
+from assay.backends.placement import Placement, domain
+from assay.backends.plan import Kernel, Plan, Schedule
+from assay.backends.runtime import Executable, Layout, Step, arena
+from assay.backends.target import Target, host
+from assay.core.errors import InternalError
+from assay.core.lang import Program, T, size_of
+
+_SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for
+
+
+@dataclass
+class Emitted:
+    """The C++ of a program, without the prelude, and where its tensors live."""
+
+    program: Program
+    plan: Plan
+    text: str
+    steps: list[Step]
+    layout: Layout
+
+
+def default_plan(program: Program, target: Target) -> Plan:
+    """One kernel for each tensor, vectors along the last axis where it is long enough, threads along the first."""
+    kernels = []
+    for t in program.tensors:
+        if t.kind != "extern":
+            kernels.append(Kernel((t,), default_schedule(t, target), reason="default"))
+    return Plan(tuple(kernels))
+
+
+def default_schedule(t: T, target: Target) -> Schedule:
+    shape = domain(t)
+    if t.kind == "scatter":
+        return Schedule()
+    vector = len(shape) - 1 if shape and shape[-1] >= target.lanes else None
+    big = 1
+    for n in shape:
+        big *= n
+    return Schedule(vector=vector, threads=0 if shape and big >= _SERIAL else None)
+
+
+def emit_program(program: Program, plan: Plan, target: Target, prefix: str = "") -> Emitted:
+    """The kernels of `plan`, and functions `run<prefix>_<step>(P, parallel, threads)` that call them in order.
+
+    Raises InternalError where the plan does not compute the program: a tensor missing, or read before it is written.
+    """
+    computed = [t for k in plan.kernels for t in k.tensors] + [t for t in program.tensors if t.kind == "extern"]
+    inside = {t for k in plan.kernels for t, _ in k.local}
+    slots = {t: k for k, t in enumerate(dict.fromkeys([*program.inputs, *computed]))}
+    checks = [t for t in program.tensors if t.kind == "require"]
+    layout = Layout(slots, {t: k for k, t in enumerate(checks)})
+    missing = [t for t in program.tensors if t not in slots and t not in inside]
+    if missing:
+        raise InternalError(f"the plan of {program!r} computes no kernel for {missing}")
+    parts, groups = [], _groups(program, plan)
+    steps: list[Step] = []
+    number = 0
+    for group in groups:
+        if isinstance(group, T):
+            steps.append(Step(None, (group,)))
+            continue
+        entry = f"run{prefix}_{len(steps)}"
+        calls = [f"S[{layout.failures[t]}]=0x7fffffffffffffffL;" for k in group for t in k.tensors if t in layout.failures]
+        for kernel in group:
+            if all(t.size == 0 for t in kernel.tensors):
+                continue
+            nest = _nest(kernel, target, f"k{prefix}_{number}", layout)
+            number += 1
+            parts.append(nest.text)
+            calls += _calls(kernel, nest, layout)
+        status = f"long*S=(long*)P[{len(slots)}];" if layout.failures else ""
+        parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
+        steps.append(Step(entry, tuple(t for k in group for t in k.tensors)))
+    _place(program, steps, layout, inside)
+    return Emitted(program, plan, "\n".join(parts) + "\n", steps, layout)
+
+
+def _nest(kernel: Kernel, target: Target, name: str, layout: Layout) -> Nest:
+    placement = Placement(kernel)
+    pointer = {t: f"p{layout.slots[t]}" for t in placement.reads}
+    failures = {t: layout.failures[t] for t in kernel.tensors if t in layout.failures}
+    return Nest(placement, kernel.schedule, target, pointer, name, failures, layout.slots)
+
+
+def _calls(kernel: Kernel, nest: Nest, layout: Layout) -> list[str]:
+    """The statements that run a kernel, and stop the program where a require does not hold."""
+    calls = []
+    for t in kernel.tensors:
+        if t.kind == "scatter":
+            calls.append(f"__builtin_memcpy(P[{layout.slots[t]}],P[{layout.slots[t.base]}],{size_of(t)});")
+    if nest.threaded:
+        calls.append(f"par({nest.name},P,{nest.units},threads);")
+    else:
+        calls.append(f"{nest.name}(P,0,{nest.units});")
+    for t in kernel.tensors:
+        if t in layout.failures:
+            q = layout.failures[t]
+            calls.append(f"if(S[{q}]!=0x7fffffffffffffffL)return {q + 1};")
+    return calls
+
+
+def _groups(program: Program, plan: Plan) -> list[tuple[Kernel, ...] | T]:
+    """The kernels in the order of the plan, with each extern before the first kernel that reads it."""
+    todo = [t for t in program.tensors if t.kind == "extern"]
+    if not todo:
+        return [plan.kernels]
+    groups: list[tuple[Kernel, ...] | T] = []
+    done: set[T] = set(program.inputs)
+    waiting: list[Kernel] = list(plan.kernels)
+    while waiting or todo:
+        ready = [t for t in todo if set(t.args) <= done]
+        for t in ready:
+            groups.append(t)
+            done.add(t)
+            todo.remove(t)
+        run: list[Kernel] = []
+        while waiting and _needs(waiting[0]) <= done:
+            kernel = waiting.pop(0)
+            run.append(kernel)
+            done.update(kernel.tensors)
+        if run:
+            groups.append(tuple(run))
+        elif not ready:
+            raise InternalError(f"the plan of {program!r} reads {waiting[:1] or todo[:1]} before it is computed")
+    return groups
+
+
+def _needs(kernel: Kernel) -> set[T]:
+    inside = {t for t, _ in kernel.local}
+    read = {r for t in (*kernel.tensors, *inside) for r in t.reads}
+    return read - inside - set(kernel.tensors)
+
+
+def _place(program: Program, steps: list[Step], layout: Layout, inside: set[T]) -> None:
+    """Offsets for the intermediates.  A step is one kernel's tensors; what is alive at a step may not be written there."""
+    order = [t for s in steps for t in s.tensors]
+    at = {t: k for k, t in enumerate(order)}
+    last = dict(at)
+    for t in program.tensors:
+        user = at.get(t)
+        for r in t.reads:
+            if r in last:
+                last[r] = max(last[r], user if user is not None else len(order))
+    for s in steps:  # tensors read through row buffers, and all tensors of one kernel
+        for t in s.tensors:
+            for r in _through(t, inside):
+                if r in last:
+                    last[r] = max(last[r], at[t])
+    kept = set(program.outputs)
+    arena(layout, [(t, at[t], last[t]) for t in order if t not in kept])
+
+
+def _through(t: T, inside: set[T]) -> set[T]:
+    found: set[T] = set()
+    stack = [t]
+    while stack:
+        for r in stack.pop().reads:
+            if r in inside:
+                stack.append(r)
+            found.add(r)
+    return found
+
+
+_RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"
+
+
+def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | None = None, threads: int | None = None,
+                 target: Target | None = None) -> list[Executable]:  # fmt: skip
+    """Compile several programs in one translation unit: g++ starts once.
+
+    Raises UserError, Unsupported or InternalError as compile_program does.
+    """
+    target = target or host()
+    start = time.perf_counter()
+    emitted = []
+    for k, program in enumerate(programs):
+        plan = plans[k] if plans is not None else None
+        if plan is None:
+            plan = default_plan(program, target)
+        emitted.append(emit_program(program, plan, target, str(k) if len(programs) > 1 else ""))
+    text = prelude(target) + _RUN + "".join(e.text for e in emitted)
+    emission = time.perf_counter() - start
+    built = build(text)
+    count = threads or threads_.available()
+    timings = {"emit": emission, "g++": built.seconds}
+    return [Executable(e.program, e.plan, text, timings, e.steps, e.layout, built.library, count) for e in emitted]
+
+
+def compile_program(program: Program, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
+    """The program as machine code, under `plan` (None: chosen by the schedule search), with at most `threads` threads.
+
+    Raises Unsupported where g++ is missing; InternalError where the plan is not one of the program or g++ refuses the text.
+    """
+    return compile_many([program], plans=[plan], threads=threads)[0]
+
+
+__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program"]

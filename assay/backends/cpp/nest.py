@@ -1,0 +1,396 @@
+"""Printing a kernel: its loop nest with tiles, tails, blocks and threads, and the stores at its bottom.
+
+A kernel is a function `k(P, lo, hi)`: P holds the tensors' addresses, [lo, hi) are the units (tiles, the tail included) of
+the loop that is divided among threads.  Tiles of an axis are whole, then one tail: of a vector axis it ends with a
+vector that overlaps the one before (the same elements are computed twice, to the same bits), so that no lane is masked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from assay.backends.cpp import spell
+from assay.backends.cpp.folds import print_scan
+from assay.backends.cpp.spell import TYPES
+from assay.backends.cpp.values import Block, Carry, Names, Printer
+from assay.backends.placement import ONE, Fill, Loop, Placement, Rep, Store, Value, carried, illegal, replication
+from assay.backends.plan import Schedule
+from assay.backends.target import Target
+from assay.core import dtypes as dt
+from assay.core.errors import InternalError
+from assay.core.index import Ix, ix
+from assay.core.lang import T
+
+STACK = 1 << 20  # bytes of row buffers that a kernel may put on its thread's stack
+
+
+class Tail(NamedTuple):
+    """What remains of an axis after whole tiles: copies at these offsets (`lanes` wide each), or `count` single steps."""
+
+    offsets: tuple[int, ...]
+    lanes: int
+    start: int = 0
+    count: int = 0
+
+
+class Tiles(NamedTuple):
+    """An axis cut in `steps` tiles of `rep` and tails."""
+
+    steps: int
+    size: int
+    rep: Rep
+    tails: tuple[Tail, ...]
+
+    @property
+    def units(self) -> int:
+        return self.steps + bool(self.tails)
+
+
+def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool) -> Tiles:
+    """The tiles of n elements.  Unless computing an element twice is harmless (`repeatable`), the last ones are scalar."""
+    size = rep.copies * rep.lanes
+    steps, rest = divmod(n, size)
+    start = n - rest
+    if rep.lanes == 1:
+        return Tiles(steps, size, rep, (Tail(tuple(range(start, n)), 1),) if rest else ())
+    if repeatable:
+        offsets = tuple(min(start + q * lanes, n - lanes) for q in range(-(-rest // lanes)))
+        return Tiles(steps, size, rep, (Tail(offsets, lanes),) if rest else ())
+    tails = []
+    if rest >= lanes:
+        tails.append(Tail(tuple(start + q * lanes for q in range(rest // lanes)), lanes))
+    if rest % lanes:
+        tails.append(Tail((), 1, n - rest % lanes, rest % lanes))
+    return Tiles(steps, size, rep, tuple(tails))
+
+
+class Nest:
+    """The loop nest of one kernel."""
+
+    def __init__(self, placement: Placement, schedule: Schedule, target: Target, pointer: dict[T, str], name: str,
+                 failures: dict[T, int], addresses: dict[T, int]) -> None:  # fmt: skip
+        why = illegal(placement, schedule, target.lanes)
+        if why is not None:
+            raise InternalError(f"schedule {schedule} for {placement.kernel.tensors}: {why}")
+        outputs = [f"o{q}" for q in range(len(placement.stores))]
+        self.placement, self.schedule, self.target, self.name = placement, schedule, target, name
+        self.failures, self.addresses, self.pointer = failures, addresses, pointer
+        self.printer = Printer(placement, schedule, target, pointer, outputs)
+        self.printer.rep = {}
+        rep = replication(placement, schedule, target.lanes)
+        self.repeatable = placement.kind != "scatter" and schedule.carry is None
+        self.tiles = [
+            cut(a.n, rep.get(a, ONE), target.lanes, repeatable=self.repeatable) if a else Tiles(1, 1, ONE, ())
+            for a in placement.axes
+        ]
+        self.fill_rep = {x: r for x, r in rep.items() if x.axis is None}
+        self.order = schedule.order or tuple((k, None) for k in range(len(placement.axes)))
+        self.units = 1
+        self.streams = schedule.stream and placement.kind == "let" and schedule.carry is None
+        self.printer.fill_rep = self.fill_rep
+        self.text = self._text()
+
+    @property
+    def threaded(self) -> bool:
+        return self.schedule.threads is not None
+
+    def _text(self) -> str:
+        p = self.printer
+        folds = carried(self.placement, self.target.lanes) if self.schedule.carry is not None else None
+        body = Block(None)
+        p.top = p.block = body
+        if folds is None:
+            self._loops(0, {}, self._stores)
+        else:
+            self._chunks(folds)
+        lines = [f'extern "C" __attribute__((noinline)) void {self.name}(void**P,long lo,long hi){{']
+        for q, s in enumerate(self.placement.stores):
+            lines.append(f"{TYPES[s.tensor.dtype].memory}*__restrict o{q}=({TYPES[s.tensor.dtype].memory}*)P[{self.addresses[s.tensor]}];")
+        for t in self.placement.reads:
+            kind = TYPES[t.dtype].memory
+            lines.append(f"const {kind}*__restrict {self.pointer[t]}=(const {kind}*)P[{self.addresses[t]}];")
+        if self.failures:
+            lines.append(f"long*S=(long*)P[{len(self.addresses)}];")
+        lines += p.buffers + body.lines
+        if self.streams:
+            lines.append("fence();")
+        return "\n".join([*lines, "}"])
+
+    # -------------------------------------------------------------------------------------------- loops
+
+    def _loops(self, at: int, ranges: dict[int, tuple[str, str]], bottom: Callable[[], None]) -> None:
+        """Print the loops order[at:] into the current block; `bottom()` prints what is inside.
+
+        `ranges` bounds the units of an axis (C++ texts), from a block loop.
+        """
+        if at == len(self.order):
+            bottom()
+            return
+        k, block = self.order[at]
+        p, loop, tiles = self.printer, self.placement.axes[k], self.tiles[k]
+        if loop is None:
+            if self.schedule.threads == k:
+                self.units = 1
+            self._loops(at + 1, ranges, bottom)
+            return
+        if block is not None:
+            self._blocks(at, k, max(1, block // tiles.size), ranges, bottom)
+            return
+        if self.schedule.threads == k:
+            self.units = tiles.units
+            ranges = {**ranges, k: ("lo", "hi")}
+        bounds = ranges.get(k)
+        if tiles.steps:
+            counter, name = p.counter(tiles.steps) if tiles.steps > 1 else (ix(0), "")
+            base = counter * tiles.size
+            with p.inside(Block(p.block, (loop,))) as inner, self._open(loop, base, tiles.rep):
+                self._loops(at + 1, ranges, bottom)
+            self._close(inner, name, tiles, bounds)
+        for tail in tiles.tails:
+            if bounds is not None:
+                p.line(f"if({bounds[1]}>{tiles.steps}&&{bounds[0]}<={tiles.steps}){{")
+            self._tail(loop, tail, lambda: self._loops(at + 1, ranges, bottom))
+            if bounds is not None:
+                p.line("}")
+
+    def _close(self, inner: Block, name: str, tiles: Tiles, bounds: tuple[str, str] | None) -> None:
+        """Append the loop around `inner` to the current block."""
+        p = self.printer
+        if tiles.steps == 1:
+            p.line("{" if bounds is None else f"if({bounds[0]}<=0&&{bounds[1]}>0){{")
+        else:
+            lo, hi = bounds or ("0", str(tiles.steps))
+            if bounds is not None and tiles.tails:
+                hi = f"({hi}<{tiles.steps}?{hi}:{tiles.steps})"
+            p.line(f"for(long {name}={lo};{name}<{hi};{name}++){{")
+        p.block.lines += [*inner.lines, "}"]
+
+    def _blocks(self, at: int, k: int, size: int, ranges: dict[int, tuple[str, str]], bottom: Callable[[], None]) -> None:
+        p, units = self.printer, self.tiles[k].units
+        count = -(-units // size)
+        _, name = p.counter(count, "b")
+        lo, hi = "0", str(count)
+        if self.schedule.threads == ("block", k):
+            self.units, lo, hi = count, "lo", "hi"
+        with p.inside(Block(p.block)) as inner:
+            end = f"{name}e"
+            p.line(f"long {end}=({name}+1)*{size}<{units}?({name}+1)*{size}:{units};")
+            self._loops(at + 1, {**ranges, k: (f"{name}*{size}", end)}, bottom)
+        p.block.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]
+
+    def _open(self, loop: Loop, base: Ix, rep: Rep):  # noqa: ANN202
+        p = self.printer
+        if rep.lanes > 1:
+            return p.loop(loop, [base + q * rep.lanes + ix(p.lane) for q in range(rep.copies)], rep)
+        return p.loop(loop, [base + q for q in range(rep.copies)], rep)
+
+    def _tail(self, loop: Loop, tail: Tail, bottom: Callable[[], None]) -> None:
+        print_tail(self.printer, loop, tail, bottom)
+
+    # -------------------------------------------------------------------------------------------- carry
+
+    def _chunks(self, folds: tuple[object, ...]) -> None:
+        """The fold of every store in chunks, outermost: accumulators rest in the outputs in between."""
+        p, n, size = self.printer, self.placement.stores, self.schedule.carry
+        length = folds[0].loop.n  # type: ignore[attr-defined]
+        lo, hi = "c0", "c1"
+        for q, (s, f) in enumerate(zip(n, folds, strict=True)):
+            p.carries[f.loop.fold] = Carry(lo, hi, f"{lo}==0", q, s.flat)  # type: ignore[attr-defined]
+        with p.inside(Block(p.block)) as inner:
+            p.line(f"long c1=c0+{size}<{length}?c0+{size}:{length};")
+            self._loops(0, {}, lambda: self._carry_stores(folds, length))
+        p.block.lines += [f"for(long c0=0;c0<{length};c0+={size}){{", *inner.lines, "}"]
+
+    def _carry_stores(self, folds: tuple[object, ...], length: int) -> None:
+        p = self.printer
+        rest = [f.loop.fold for f in folds]  # type: ignore[attr-defined]
+        p.compute(rest)
+        if all(s.value is v for s, v in zip(self.placement.stores, rest, strict=True)):
+            self._stores()
+            return
+        with p.inside(Block(p.block, p.block.loops)) as last:
+            self._stores()
+        p.block.lines += [f"if(c1=={length}){{", *last.lines, "}else{"]
+        for q, (s, v) in enumerate(zip(self.placement.stores, rest, strict=True)):
+            self._write(q, s, v)
+        p.line("}")
+
+    # -------------------------------------------------------------------------------------------- stores
+
+    def _stores(self) -> None:
+        """Print what is stored for one tile: all values, then all stores."""
+        p = self.printer
+        if self.placement.kind == "scan":
+            for q, s in enumerate(self.placement.stores):
+                fold = s.value
+                print_scan(p, fold, lambda accs, step, q=q, s=s: self._write_names(q, s, accs[s.tensor.k], s.step, step))
+            return
+        p.compute(self.placement.roots)
+        for q, s in enumerate(self.placement.stores):
+            self._write(q, s, s.value)
+            if s.cond is not None:
+                self._check(s, s.cond)
+
+    def _write(self, number: int, s: Store, v: Value) -> None:
+        self._write_names(number, s, self.printer.names(v), 0, "0", v)
+
+    def _write_names(self, number: int, s: Store, names: Names, stride: int, step: str, v: Value | None = None) -> None:
+        """Store every copy of a value: o[flat + stride * step]."""
+        p = self.printer
+        extra = f"+{stride}L*{step}" if stride else ""
+        for at in p.coordinates(self._copied()):
+            k = 0
+            for x in names.reps:
+                k = k * p.rep[x].copies + at.get(x, 0)
+            text = names.texts[k]
+            if names.vector and v is not None and v.dtype is dt.bool_:
+                text = spell.mask(text, p.width(v), 32)
+            self._store(f"o{number}", s, p.index(s.flat, at), extra, text, names.vector, at)
+
+    def _copied(self) -> tuple[Loop, ...]:
+        rep = self.printer.rep
+        return tuple(a for a in self.placement.axes if a and a in rep and rep[a].copies > 1)
+
+    def _store(self, o: str, s: Store, flat: Ix, extra: str, text: str, vector: bool, at: dict[Loop, int]) -> None:
+        p, d = self.printer, s.tensor.dtype
+        kind = TYPES[d]
+        guards = [(p.index(i, at), n) for i, n in zip(s.indices, s.tensor.shape, strict=False)]
+        guards = [(i, n) for i, n in guards if i.lo < 0 or i.hi >= n]
+        lanes = any(a in p.rep and p.rep[a].lanes > 1 for a in self.placement.axes if a)
+        if not lanes:
+            line = f"{o}[{p.index_text(flat, at)}{extra}]={text};"
+            p.line(f"if({p.conditions(guards, at)}){line}" if guards else line)
+            return
+        if p.stride(flat) == 1 and not any(p.varying(g) for g, _ in guards):
+            value = text if vector else spell.broadcast(text, d)
+            base = p.base(flat)
+            store = "nt" if self._aligned(base, d, extra) else "st"
+            line = f"{store}{kind.access}({o}+({p.index_text(base, at)}{extra}),{value});"
+            p.line(f"if({p.conditions(guards, at)}){line}" if guards else line)
+            return
+        for j in range(p.lanes):
+            inside = [(p.at_lane(g, j), n) for g, n in guards]
+            cell = f"{text}[{j}]" if vector else text
+            cell = f"({cell}&1)" if vector and d is dt.bool_ else cell
+            line = f"{o}[{p.index_text(p.at_lane(flat, j), at, j)}{extra}]={cell};"
+            p.line(f"if({p.conditions(inside, at, j)}){line}" if guards else line)
+
+    def _aligned(self, base: Ix, d: dt.DType, extra: str) -> bool:
+        """Whether a non-temporal store can be used: every address is a multiple of the vector size."""
+        lanes = self.target.lanes
+        return self.streams and d.bits >= 32 and not extra and not base.c % lanes and all(k % lanes == 0 for _, k in base.terms)
+
+    def _check(self, s: Store, cond: Value) -> None:
+        """Record the least element whose condition fails."""
+        p = self.printer
+        slot = f"S+{self.failures[s.tensor]}"
+        if cond.op == "const":
+            if not cond.attr:
+                p.line(f"fail({slot},0);")
+            return
+        names = p.names(cond)
+        for at in p.coordinates(self._copied()):
+            k = 0
+            for x in names.reps:
+                k = k * p.rep[x].copies + at.get(x, 0)
+            text, flat = names.texts[k], p.index(s.flat, at)
+            if not names.vector:
+                p.line(f"if(!{text})fail({slot},{p.index_text(p.base(flat), at)});")
+                continue
+            cells = " ".join(f"if(!{text}[{j}])fail({slot},{p.index_text(p.at_lane(flat, j), at)});" for j in range(p.lanes))
+            p.line(f"if(some(~{text})){{{cells}}}")
+
+
+def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None]) -> None:
+    """Print the last elements of a loop."""
+    outer = p.block
+    if tail.count:
+        counter, name = p.counter(tail.count) if tail.count > 1 else (ix(0), "")
+        with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, [counter + tail.start]):
+            bottom()
+        head = f"for(long {name}=0;{name}<{tail.count};{name}++){{" if name else "{"
+        outer.lines += [head, *inner.lines, "}"]
+        return
+    at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
+    with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, at, Rep(len(at), tail.lanes)):
+        bottom()
+    outer.lines += ["{", *inner.lines, "}"]
+
+
+def print_fill(p: Printer, v: Value) -> None:
+    """Print the loops that fill a row buffer, one for each copy of its leading indices."""
+    fill: Fill = v.attr
+    assert fill.body is not None
+    kind, reps = TYPES[fill.tensor.dtype], p.reps(v)
+    names = []
+    for _ in p.coordinates(reps):
+        names.append(p.name("buf"))
+        p.bytes += fill.size * fill.tensor.dtype.itemsize
+        p.buffers.append(f"{kind.memory} {names[-1]}[{fill.size}] __attribute__((aligned(64)));")
+    if p.bytes > STACK:
+        raise InternalError(f"row buffers of {p.bytes} bytes for {p.placement.kernel.tensors}; at most {STACK} are allowed")
+    body = fill.body
+
+    def store() -> None:
+        p.compute((body,))
+        flat = _row_major(fill)
+        value = p.names(body)
+        for k, at in enumerate(p.coordinates(reps)):
+            _store_row(p, fill, names[k], flat, value, body, at)
+
+    _fill_loops(p, fill, 0, store)
+    p.block.names[v] = Names(reps, names, False)
+
+
+def _row_major(fill: Fill) -> Ix:
+    flat, stride = ix(0), 1
+    for n, x in zip(reversed(fill.shape), reversed(fill.loops), strict=True):
+        flat = flat + (ix(x.var) * stride if x else 0)
+        stride *= n
+    return flat
+
+
+def _store_row(p: Printer, fill: Fill, buffer: str, flat: Ix, value: Names, body: Value, at: dict[Loop, int]) -> None:
+    kind, last = TYPES[fill.tensor.dtype], fill.loops[-1] if fill.loops else None
+    own = (last,) if last is not None and last in p.rep else ()
+    for c in p.coordinates(own):  # type: ignore[arg-type]
+        where = {**at, **c}
+        k = 0
+        for x in value.reps:
+            k = k * p.rep[x].copies + where.get(x, 0)
+        text, i = value.texts[k], p.index(flat, where)
+        if last is not None and last in p.rep and p.rep[last].lanes > 1:
+            if value.vector and body.dtype is dt.bool_:
+                text = spell.mask(text, p.width(body), 32)
+            text = text if value.vector else spell.broadcast(text, body.dtype)
+            p.line(f"st{kind.access}({buffer}+({p.index_text(p.base(i), where)}),{text});")
+        else:
+            p.line(f"{buffer}[{p.index_text(i, where)}]={text};")
+
+
+def _fill_loops(p: Printer, fill: Fill, k: int, bottom: Callable[[], None]) -> None:
+    if k == len(fill.loops):
+        bottom()
+        return
+    loop = fill.loops[k]
+    if loop is None:
+        _fill_loops(p, fill, k + 1, bottom)
+        return
+    tiles = cut(loop.n, p.fill_rep.get(loop, ONE), p.lanes, repeatable=True)
+    outer = p.block
+    with ExitStack() as stack:
+        counter, name = p.counter(tiles.steps)
+        inner = stack.enter_context(p.inside(Block(outer, (loop,))))
+        lane = ix(p.lane) if tiles.rep.lanes > 1 else ix(0)
+        at = [counter * tiles.size + q * tiles.rep.lanes + lane for q in range(tiles.rep.copies)]
+        stack.enter_context(p.loop(loop, at, tiles.rep))
+        _fill_loops(p, fill, k + 1, bottom)
+    outer.lines += [f"for(long {name}=0;{name}<{tiles.steps};{name}++){{", *inner.lines, "}"]
+    for tail in tiles.tails:
+        print_tail(p, loop, tail, lambda: _fill_loops(p, fill, k + 1, bottom))
+
+
+__all__ = ["Nest", "cut", "math", "print_fill"]

@@ -1,0 +1,104 @@
+"""A caching allocator for results: page faults cost more than most kernels.
+
+A block is returned to the pool only when nothing shows it any more: every result is a numpy array whose base is the
+block's master array, so the block is free exactly when the pool holds the only reference to the master.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from sys import getrefcount
+
+import numpy as np
+
+HUGE = 2 << 20  # from this size on, blocks are backed by huge pages
+_PROBES = 8  # blocks looked at before a new one is made
+
+
+class Block:
+    """`size` bytes from `address`, a multiple of 64 (of 2 MiB where size >= 2 MiB)."""
+
+    __slots__ = ("address", "master", "offset", "size")
+
+    def __init__(self, size: int) -> None:
+        align = HUGE if size >= HUGE else 64
+        memory: mmap.mmap | bytearray
+        if size >= HUGE:
+            memory = mmap.mmap(-1, size + align)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                memory.madvise(mmap.MADV_HUGEPAGE)
+        else:
+            memory = bytearray(size + align)
+        self.master = np.frombuffer(memory, np.uint8)  # its base is no array, so views of views keep it alive
+        start = self.master.ctypes.data
+        self.offset = -start % align
+        self.address, self.size = start + self.offset, size
+
+    @property
+    def free(self) -> bool:
+        return getrefcount(self.master) == 2
+
+
+def size_class(n: int) -> int:
+    """n rounded up to a multiple of an eighth of the next power of two below it (at least 64)."""
+    step = max(64, 1 << max(0, n.bit_length() - 4))
+    return max(64, -(-n // step) * step)
+
+
+class Pool:
+    """Blocks by size class; `limit` is how many bytes may be held before free blocks of other sizes are given up."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.blocks: dict[int, deque[Block]] = {}
+        self.held = 0
+        self.limit = limit if limit is not None else _memory() // 4
+        self.lock = threading.Lock()
+
+    def array(self, shape: Sequence[int], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
+        """An uninitialised array of size_class `size`, and its address."""
+        with self.lock:
+            block = self._block(size)
+            return np.ndarray(shape, dtype, block.master, block.offset), block.address
+
+    def _block(self, size: int) -> Block:
+        queue = self.blocks.get(size)
+        if queue is None:
+            queue = self.blocks[size] = deque()
+        for _ in range(min(_PROBES, len(queue))):
+            block = queue[0]
+            if getrefcount(block.master) == 2:
+                return block
+            queue.rotate(-1)
+        if self.held + size > self.limit:
+            self._trim()
+        block = Block(size)
+        self.held += size
+        queue.appendleft(block)
+        return block
+
+    def _trim(self) -> None:
+        """Give up every free block."""
+        for queue in self.blocks.values():
+            kept = [b for b in queue if not b.free]
+            self.held -= sum(b.size for b in queue) - sum(b.size for b in kept)
+            queue.clear()
+            queue.extend(kept)
+
+    def live(self) -> int:
+        """Bytes that are shown by some array."""
+        with self.lock:
+            return sum(b.size for queue in self.blocks.values() for b in queue if not b.free)
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 8 << 30
+
+
+POOL = Pool()

@@ -1,0 +1,62 @@
+"""The machine that code is generated for: vector width, registers, and the instructions that may be named."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Target:
+    """`bytes` of a vector register, `registers` of them; features name the builtins that the prelude may use.
+
+    `lanes` counts f32 elements; a vector of f64 or i64 with as many lanes is a pair of registers.
+    `identity` distinguishes machines whose code differs (part of the key of the build cache).
+    """
+
+    arch: str
+    bytes: int
+    registers: int
+    fma: bool
+    f16c: bool
+    identity: str
+
+    @property
+    def lanes(self) -> int:
+        return self.bytes // 4
+
+    @property
+    def x86(self) -> bool:
+        return self.arch == "x86_64"
+
+
+def of(arch: str, features: frozenset[str], identity: str) -> Target:
+    """The target of an architecture with these /proc/cpuinfo features."""
+    if arch != "x86_64":
+        return Target(arch, 16, 32, False, False, identity)
+    width, registers = (64, 32) if "avx512f" in features and "avx512dq" in features and "avx512vl" in features else (32, 16)
+    if "avx2" not in features:
+        width = 16
+    return Target(arch, width, registers, "fma" in features and width >= 32, "f16c" in features and width >= 32, identity)
+
+
+@cache
+def host() -> Target:
+    """The machine that this process runs on."""
+    arch = platform.machine().replace("AMD64", "x86_64")
+    described = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, rest = line.partition(":")
+            if key.strip() in ("flags", "Features", "model name", "cpu family", "model", "CPU part"):
+                described += f"{key.strip()}:{' '.join(sorted(rest.split()))}\n"
+            elif not line.strip() and described:
+                break
+    except OSError:
+        described = platform.processor()
+    features = frozenset(described.split())
+    features |= frozenset(word.partition(":")[2] for word in described.split())
+    return of(arch, features, hashlib.sha256((arch + described).encode()).hexdigest()[:16])

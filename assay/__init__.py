@@ -25,14 +25,13 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "assay.compiler": ("compile",),
     "assay.core.errors": ("AssayError", "InternalError", "Unsound", "Unsupported", "UserError"),
     "assay.core.text": ("parse", "show"),
+    "assay.examine": ("check", "explain", "prove"),
     "assay.frontends.capture": ("trace",),
     "assay.frontends.creation": (
         "Generator", "as_tensor", "default_generator", "from_dlpack", "from_numpy", "manual_seed", "tensor",
     ),
     "assay.frontends.tensor": ("Tensor",),
     "assay.transforms.lower": ("lower",),
-    "assay.verify.bounds": ("prove",),
-    "assay.verify.layered": ("check",),
 }  # fmt: skip
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}

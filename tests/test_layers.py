@@ -19,7 +19,9 @@ LAYERS = (
     ("backends",),
     ("frontends", "nn", "ops"),
     ("fuzz",),
-    ("compiler", "gate", "report"),
+    ("compiler",),
+    ("examine",),
+    ("gate", "report"),
     ("cli", "pytest_plugin", "__init__", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,0 +1,107 @@
+"""What a command works on: `file.py:function` with --arg 'f32[64,128]', or a program in a .assay file."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.core.dtypes import DTYPES, dtype
+from assay.core.errors import UserError
+from assay.core.lang import Program
+from assay.core.parser import parse
+from assay.frontends.creation import from_numpy
+from assay.fuzz.inputs import ORDINARY, draw, draw_inputs
+
+_SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function with its arguments, or a core program; `given` is what goes after it in check(f, *args)."""
+
+    name: str
+    subject: Callable[..., Any] | Program
+    args: tuple[Any, ...] = ()
+
+
+def load_target(text: str, specs: list[str], seed: int) -> Target:
+    """The target of the command line; tensors are drawn with the seed.
+
+    Raises UserError for a missing file or function, a wrong --arg, or a text that does not parse.
+    """
+    if text.endswith(".assay"):
+        path = _existing(text)
+        p = parse(path.read_text(encoding="utf-8"))
+        if specs:
+            raise UserError(f"{text} is a program: its inputs have their types already, --arg is for functions")
+        return Target(path.stem, p)
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise UserError(f"target {text!r}; allowed: file.py:function, or program.assay")
+    function = _function(_existing(file), name)
+    rng = np.random.default_rng(seed)
+    specs = specs or list(getattr(sys.modules[function.__module__], "ARGUMENTS", {}).get(name, []))
+    return Target(name, function, tuple(argument(s, rng) for s in specs))
+
+
+def program_inputs(p: Program, seed: int) -> list[np.ndarray]:
+    """Ordinary inputs of a program, drawn with the seed."""
+    return draw_inputs(p, ORDINARY, np.random.default_rng(seed))
+
+
+def argument(text: str, rng: np.random.Generator) -> Any:
+    """f32[64,128] a drawn tensor; i64[5]=0..9 integers in a range; f32[3]=0.5 a filled one; any Python literal else."""
+    found = _SPEC.match(text.strip())
+    if found is None:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise UserError(
+                f"--arg {text!r}; allowed: a tensor such as f32[64,128] (types {', '.join(DTYPES)}), i64[5]=0..9, f32[3]=0.5, "
+                "or a Python literal such as 3, 0.5, [1, 2], True"
+            ) from None
+    d = dtype(found["dtype"])
+    shape = tuple(int(n) for n in found["shape"].split(",") if n.strip())
+    if found["hi"] is not None:
+        lo, hi = float(found["fill"]), float(found["hi"])
+        drawn = rng.uniform(lo, hi, shape) if d.is_float else rng.integers(int(lo), int(hi), shape, endpoint=True)
+        return from_numpy(np.asarray(drawn).astype(d.numpy))
+    if found["fill"] is not None:
+        return from_numpy(np.full(shape, float(found["fill"])).astype(d.numpy))
+    from assay.core.lang import input as core_input
+
+    return from_numpy(draw(core_input("x", shape, d), ORDINARY, rng))
+
+
+def _existing(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(f"no file {name}")
+    return path
+
+
+def _function(path: Path, name: str) -> Callable[..., Any]:
+    module_name = f"assay_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, name, None)
+    if not callable(found):
+        here = [k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module_name]
+        raise UserError(f"{path} has no function {name!r}; it defines: {', '.join(here) or 'none'}")
+    return found

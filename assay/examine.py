@@ -1,0 +1,241 @@
+"""assay.check, assay.prove, assay.explain: what one compile did, whether every stage of it is right, and why.
+
+    check(f, *args)     every stage, eager to machine code, against the meaning, bit for bit, on special inputs
+    prove(f, *args)     every index access: proved in bounds (how), kept as a run-time check (why), or refuted
+    explain(f, *args)   the whole story of one compile as text or JSON
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import optree
+
+from assay.compiler import build
+from assay.core.errors import UserError
+from assay.core.lang import Program
+from assay.core.text import show
+from assay.frontends.capture import Captured, Source, capture, flatten, is_tensor
+from assay.frontends.creation import from_numpy
+from assay.frontends.tensor import Tensor
+from assay.frontends.value import process
+from assay.fuzz.inputs import KINDS, draw_inputs
+from assay.semantics.denote import run
+from assay.transforms.lower import lower
+from assay.transforms.pipeline import Stage, optimise
+from assay.verify import bounds
+from assay.verify.layered import Arrays, Layer, Report, compare
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A function at given arguments, captured, lowered and transformed; `program` is what the graph means."""
+
+    function: Callable[..., Any]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    captured: Captured
+    stages: tuple[Stage, ...]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def program(self) -> Program:
+        """The lowered program."""
+        return self.stages[0].program
+
+    @property
+    def final(self) -> Program:
+        """What the backend gets."""
+        return self.stages[-1].program
+
+    def actual_inputs(self) -> Arrays:
+        """The arrays of the program's inputs at the given arguments."""
+        leaves, _ = flatten(*self.arguments)
+        tensors = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves if is_tensor(x)]
+        return [np.ascontiguousarray(_array(s, tensors)) if t.shape else _array(s, tensors)
+                for s, t in zip(self.captured.sources, self.program.inputs, strict=True)]  # fmt: skip
+
+
+def examine(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Examined:
+    """Capture, lower and transform f(*args, **kwargs)."""
+    captured = capture(f, args, kwargs or {})
+    return Examined(f, (args, kwargs or {}), captured, tuple(optimise(lower(captured.graph))))
+
+
+def _array(s: Source, tensors: Sequence[Tensor]) -> np.ndarray:
+    if s.kind == "argument":
+        return tensors[s.index].value.array  # type: ignore[return-value]
+    if s.kind == "storage":
+        return tensors[s.index].cell.array  # type: ignore[return-value]
+    return s.array if s.cell is None else s.cell.array  # type: ignore[return-value]
+
+
+# ------------------------------------------------------------------------------------------------ check
+
+
+def check(f: Callable[..., Any] | Program, *args: Any, backend: str = "cpp", inputs: int = 10, seed: int = 0,
+          shrink: bool = True, **kwargs: Any) -> Report:  # fmt: skip
+    """Every stage of the compile of f(*args) against its meaning, bit for bit.
+
+    The stages are run on the given arguments and on `inputs` drawn ones (special values, exact integers, subnormals,
+    huge numbers, indices in and out of range).  The report's verdict is PROVED or VALIDATED(n) if all stages agree;
+    otherwise REFUTED, with the first stage that differs and a small witness with every intermediate value.
+    A core program may stand in the place of the function.
+    """
+    if isinstance(f, Program):
+        return check_program(f, backend=backend, inputs=inputs, seed=seed, shrink=shrink)
+    examined = examine(f, args, kwargs)
+    layers = [_eager(examined), _graph(examined), *program_layers(examined.stages, backend)]
+    drawn = draw_many(examined.program, inputs, seed)
+    varied = {k for k, s in enumerate(examined.captured.sources) if s.kind == "argument"}
+    actual = examined.actual_inputs()
+    tried = [actual] + [[d if k in varied else a for k, (a, d) in enumerate(zip(actual, xs, strict=True))] for xs in drawn]
+    return compare(examined.program, [x for x in layers if x is not None], tried, shrink=shrink)
+
+
+def check_program(p: Program, *, backend: str = "cpp", inputs: int = 10, seed: int = 0, shrink: bool = True) -> Report:
+    """`check` for a core program: after each pass and as machine code."""
+    return compare(p, program_layers(tuple(optimise(p)), backend), draw_many(p, inputs, seed), shrink=shrink)
+
+
+def draw_many(p: Program, count: int, seed: int) -> list[Arrays]:
+    """`count` inputs of all kinds; every fifth may fail a require."""
+    rng = np.random.default_rng(seed)
+    return [draw_inputs(p, KINDS[k % len(KINDS)], rng, defined=k % 5 != 4) for k in range(count)]
+
+
+def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
+    """A layer for each stage's program, and one for what the backend makes of the last."""
+    layers = [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, str(s.contract), s.notes) for s in stages]
+    executable = build(stages[-1].program, backend=backend)
+    return [*layers, Layer(backend, lambda xs: list(executable(xs)))]
+
+
+def _eager(e: Examined) -> Layer | None:
+    """The function itself on tensors; None where its arguments share storage (they cannot be drawn apart)."""
+    if e.captured.grouped:
+        return None
+    leaves, structure = flatten(*e.arguments)
+    where = [k for k, x in enumerate(leaves) if is_tensor(x)]
+
+    def run_eager(xs: Arrays) -> Arrays:
+        given = list(leaves)
+        for s, x in zip(e.captured.sources, xs, strict=True):
+            if s.kind == "argument":
+                given[where[s.index]] = from_numpy(x)
+        args, kwargs = optree.tree_unflatten(structure, given)
+        results = optree.tree_leaves(e.function(*args, **kwargs), none_is_leaf=True)
+        tensors = [given[k] for k in where]
+        found: dict[int, np.ndarray] = {}
+        for o, x in zip(e.captured.outputs, results, strict=True):
+            if o.kind == "result":
+                found[o.index] = (x.cell.value if o.chain else x.value).array
+        return [_array(s, tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
+
+    return Layer("eager", run_eager)
+
+
+def _graph(e: Examined) -> Layer:
+    """The operator graph, node by node through the eager engine."""
+
+    def run_graph(xs: Arrays) -> Arrays:
+        return [v.array for v in e.captured.graph.run(process, [from_numpy(x).value for x in xs])]
+
+    return Layer("graph", run_graph)
+
+
+# ------------------------------------------------------------------------------------------------ prove
+
+
+def prove(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Any:
+    """Every obligation of the program that the backend gets: index bounds, index width, sign of index divisions.
+
+    Returns a proof with .verdict and .obligations (.kind .where .status .how .witness).
+    """
+    return bounds.prove(final_program(f, *args, **kwargs))
+
+
+def final_program(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Program:
+    """The program after the last pass."""
+    return optimise(f)[-1].program if isinstance(f, Program) else examine(f, args, kwargs).final
+
+
+# ------------------------------------------------------------------------------------------------ explain
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The story of one compile, section by section."""
+
+    name: str
+    sections: tuple[tuple[str, str], ...]
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in self.sections)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "verdict": self.data["verdict"], "exit_code": self.data["exit_code"], **self.data,
+                "sections": dict(self.sections)}  # fmt: skip
+
+
+STAGES = ("graph", "lower", "final", "scheduled", "kernels", "cpp")
+
+
+def stage_text(f: Callable[..., Any] | Program, args: tuple[Any, ...], stage: str) -> str:
+    """The text of one stage: graph, the name of a pass, final, scheduled, kernels, cpp.  Raises UserError for another."""
+    if isinstance(f, Program):
+        stages, graph = tuple(optimise(f)), None
+    else:
+        examined = examine(f, args)
+        stages, graph = examined.stages, examined.captured.graph
+    named = {s.name: show(s.program) for s in stages}
+    named["final"] = show(stages[-1].program)
+    if graph is not None:
+        named["graph"] = str(graph)
+    if stage in named:
+        return named[stage]
+    if stage in ("scheduled", "kernels", "cpp"):
+        executable = build(stages[-1].program, backend="cpp")
+        return {"cpp": lambda: executable.text, "kernels": lambda: kernels_text(executable),  # type: ignore[attr-defined]
+                "scheduled": lambda: show(executable.program)}[stage]()  # type: ignore[attr-defined]  # fmt: skip
+    raise UserError(f"unknown stage {stage!r}; allowed: {', '.join([*named, 'scheduled', 'kernels', 'cpp'])}")
+
+
+def kernels_text(executable: Any) -> str:
+    """One paragraph a kernel: what it computes, its schedule, why."""
+    lines: list[str] = []
+    for number, k in enumerate(executable.plan.kernels):
+        lines.append(f"kernel {number}: {', '.join(map(repr, k.tensors))}")
+        lines.append(f"  {k.schedule}")
+        lines += [f"  row buffer {t!r}, by its first {lead} indices" for t, lead in k.local]
+        lines += [f"  because {k.reason}"] if k.reason else []
+    return "\n".join([*lines, *executable.plan.decisions])
+
+
+def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Explanation:
+    """Graph, programs after each pass with the decisions and their costs, kernels, obligations, time per stage."""
+    if isinstance(f, Program):
+        stages, graph, name = tuple(optimise(f)), None, f.name
+    else:
+        examined = examine(f, args, kwargs)
+        stages, graph, name = examined.stages, examined.captured.graph, examined.captured.graph.name
+    executable = build(stages[-1].program, backend="cpp")
+    proof = bounds.prove(stages[-1].program)
+    sections = [("operator graph", str(graph))] if graph is not None else []
+    for s in stages:
+        notes = "".join(f"\n# {n}" for n in s.notes)
+        sections.append((f"{s.name} ({s.contract})", show(s.program).rstrip() + notes))
+    sections.append(("kernels", kernels_text(executable)))
+    sections.append(("obligations", str(proof)))
+    seconds = {s.name: s.seconds for s in stages} | dict(getattr(executable, "timings", {}))
+    sections.append(("time", "\n".join(f"{k:24} {v * 1e3:8.2f} ms" for k, v in seconds.items())))
+    data = {
+        "verdict": str(proof.verdict), "exit_code": proof.verdict.exit_code,
+        "obligations": proof.to_json()["obligations"], "seconds": seconds,
+        "kernels": [{"tensors": [repr(t) for t in k.tensors], "schedule": str(k.schedule), "reason": k.reason}
+                    for k in executable.plan.kernels],  # type: ignore[attr-defined]
+    }  # fmt: skip
+    return Explanation(name, tuple(sections), data)

@@ -1,0 +1,52 @@
+"""What an installation can do, and how to add what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from importlib import metadata, util
+from typing import Any
+
+EXTRAS = {
+    "reals": "flint", "proof": "cvc5", "triton": "triton", "torch": "torch", "budget": "scipy", "distributed": "distributed",
+}  # fmt: skip
+LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "optree")
+
+
+def installation() -> dict[str, Any]:
+    """Compiler, cache, extras and libraries; the exit code is 5 where compiled code cannot be made."""
+    from assay.backends import build
+
+    compiler = os.environ.get("CXX", "g++")
+    path = shutil.which(compiler)
+    version = None
+    if path is not None:
+        printed = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+        version = printed.splitlines()[0]
+    cache = build.cache_status()
+    able = path is not None and cache["writable"]
+    return {
+        "verdict": "OK" if able else "UNSUPPORTED", "exit_code": 0 if able else 5,
+        "python": platform.python_version(), "machine": platform.machine(), "cores": len(os.sched_getaffinity(0)),
+        "command": compiler, "compiler": version, "cache": cache,
+        "extras": {name: util.find_spec(module) is not None for name, module in EXTRAS.items()},
+        "libraries": {name: metadata.version(name) for name in LIBRARIES},
+    }  # fmt: skip
+
+
+def doctor_text(found: dict[str, Any]) -> str:
+    """The installation as lines, each missing part with its remedy."""
+    cache = found["cache"]
+    missing = f"{found['command']} is missing: apt-get install -y g++ (everything but backend='cpp' works)"
+    readonly = "" if cache["writable"] else "; NOT WRITABLE, set ASSAY_CACHE to a directory that is"
+    lines = [
+        f"python       {found['python']} on {found['machine']}, {found['cores']} cores",
+        f"compiler     {found['compiler'] or missing}",
+        f"cache        {cache['path']}, {cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB{readonly}",
+    ]
+    for name, there in found["extras"].items():
+        lines.append(f"{f'[{name}]':12} {'installed' if there else f'missing: pip install assay[{name}]'}")
+    lines += [f"{name:12} {version}" for name, version in found["libraries"].items()]
+    return "\n".join(lines)

@@ -72,6 +72,7 @@ class Entry:
         plain = all(s.kind == "argument" for s in c.sources) and not c.changed
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
         self.order = tuple(s.index for s in c.sources)
+        self.in_order = self.order == tuple(range(len(self.described)))
         self.single = self.fast and c.structure == optree.tree_structure(0, none_is_leaf=True)
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
@@ -140,18 +141,8 @@ def _signature(x: Any) -> Any:
     return _static(x)
 
 
-def _fast_key(args: tuple[Any, ...]) -> list[Any] | None:
-    """The signatures of arguments that are all tensors or arrays; None: they are not."""
-    key: list[Any] = []
-    for a in args:
-        t = type(a)
-        if t is Tensor:
-            key.append(a._signature or a.signature)
-        elif t is np.ndarray:
-            key.append((a.shape, a.dtype, None if a.flags.c_contiguous else a.strides))
-        else:
-            return None
-    return key
+def _array_key(a: np.ndarray) -> tuple[Any, ...]:
+    return (a.shape, a.dtype, None if a.flags.c_contiguous else a.strides)
 
 
 def describe(x: Any) -> str:
@@ -183,13 +174,16 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or STATE.trace is not None:
             return self._slow(args, kwargs)
-        key = []
+        key: list[Any] = []
+        arrays: list[Any] = []
         for a in args:
-            t = type(a)
-            if t is Tensor:
-                key.append(a._signature or a.signature)
-            elif t is np.ndarray:
-                key.append((a.shape, a.dtype, None if a.flags.c_contiguous else a.strides))
+            if type(a) is Tensor:
+                signature, array = a.quick or a.described()
+                key.append(signature)
+                arrays.append(array)
+            elif type(a) is np.ndarray:
+                key.append(_array_key(a))
+                arrays.append(a)
             else:
                 return self._slow(args, kwargs)
         found = self._quick.get(tuple(key))
@@ -197,17 +191,11 @@ class Compiled:
             return self._slow(args, kwargs)
         entry, as_tensors = found
         entry.hits += 1
-        if as_tensors:
-            arrays = [a.cell.array if type(a) is Tensor and not a.chain else a for a in args]
-            arrays = [a if type(a) is np.ndarray else a.value.array for a in arrays]
-            results = entry.executable([arrays[k] for k in entry.order])
-            if entry.single:
-                return wrap(results[0])
-            return optree.tree_unflatten(entry.captured.structure, [wrap(results[o.index]) for o in entry.captured.outputs])
-        results = entry.executable([args[k] for k in entry.order])
+        results = entry.executable(arrays if entry.in_order else [arrays[k] for k in entry.order])
         if entry.single:
-            return results[0]
-        return optree.tree_unflatten(entry.captured.structure, [results[o.index] for o in entry.captured.outputs])
+            return wrap(results[0]) if as_tensors else results[0]
+        leaves = [results[o.index] for o in entry.captured.outputs]
+        return optree.tree_unflatten(entry.captured.structure, map(wrap, leaves) if as_tensors else leaves)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -224,10 +212,10 @@ class Compiled:
             _refuse_hidden_sharing(entry.captured, tensors)
         result = entry(tensors)
         as_tensors = any(isinstance(x, Tensor) for x in leaves)
-        if entry.fast and not kwargs and all(is_tensor(a) for a in args):
-            key = _fast_key(args)
-            if key is not None and all(k[2] is None for k in key):
-                self._quick[tuple(key)] = (entry, as_tensors)
+        if entry.fast and not kwargs and all(type(a) in (Tensor, np.ndarray) for a in args):
+            key = tuple(a.signature if type(a) is Tensor else _array_key(a) for a in args)
+            if all(strides is None for _, _, strides in key):
+                self._quick[key] = (entry, as_tensors)
         return result if as_tensors else optree.tree_map(_to_numpy, result, none_is_leaf=True)
 
     def _entry(self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:

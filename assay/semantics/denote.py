@@ -18,7 +18,8 @@ import numpy as np
 from assay.core.dtypes import dtype
 from assay.core.errors import UserError
 from assay.core.externs import EXTERNS
-from assay.core.lang import E, Program, T, axes, values
+from assay.core.index import values
+from assay.core.lang import E, Program, T, axes
 from assay.core.row import TABLE
 from assay.semantics.compare import bits_equal, evidence, first_difference
 from assay.semantics.failure import RequireError, raise_require

@@ -80,7 +80,7 @@ class Scope:
         for a, k in i.terms:
             x = self._atom(a)
             if wide:
-                x = x.astype(object)
+                x = np.asarray(x, object)
             x = x * k if k != 1 else x
             result = x if result is i.c and i.c == 0 else result + x
         return result
@@ -203,7 +203,8 @@ def _gather(access: Access, idx: tuple[Ix, ...], t: T, stored: Stored, scope: Sc
         if k in access.outside:
             fits = np.asarray((x >= 0) & (x < n), np.bool_)
             inside = fits if inside is None else inside & fits
-            x = np.asarray(np.where(fits, x, 0), np.int64)
+            x = np.where(fits, x, 0)
+        x = np.asarray(x, np.int64)
         if stride != 0:
             address = address + x * stride
     if inside is None:

@@ -419,7 +419,8 @@ class _Parser:
         return self.build(at, lambda: lang.bitcast(x, dtype))
 
     def is_name(self) -> bool:
-        return self.token.text in self.names
+        """Whether a name defined in the text stands here (before a parenthesis it is a function)."""
+        return self.token.text in self.names and self.ahead(1) != "("
 
     def is_loop(self) -> bool:
         """Whether `(name:size` follows: max(k:128) is a fold, max(x, y) a function."""
@@ -520,7 +521,7 @@ class _Parser:
 
     def index(self) -> Ix:
         """A sum of products, left to right as in Python."""
-        total = -self.product() if self.accept("-") else self.product()
+        total = self.product()
         while self.is_("+") or self.is_("-"):
             minus = self.accept("-") or not self.accept("+")
             term = self.product()
@@ -538,16 +539,17 @@ class _Parser:
                 if not (left.is_const or right.is_const):
                     self.fail("an index is a sum of integer multiples: one side of * must be an integer", at)
                 left = left * right.c if right.is_const else right * left.c
-            elif not right.is_const:
-                self.fail(f"the divisor of {operator} in an index must be an integer", at)
+            elif not right.is_const or right.c < 1:
+                self.fail(f"the divisor of {operator} in an index must be a positive integer", at)
             else:
-                a, c = left, right.c
-                left = self.build(at, lambda a=a, c=c, q=operator == "//": a // c if q else a % c)
+                left = left // right.c if operator == "//" else left % right.c
         return left
 
     def factor(self) -> Ix:
         at = self.token.at
-        if self.token.kind == "int" and self.ahead(1) != ":":
+        if self.accept("-"):
+            return -self.factor()
+        if self.token.kind == "int":
             return ix(self.natural("an integer"))
         if self.accept("("):
             inside = self.index()

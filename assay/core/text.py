@@ -26,7 +26,7 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
-from assay.core.errors import UserError
+from assay.core.errors import InternalError, UserError
 from assay.core.index import Atom, Div, Ix, Val, Var
 from assay.core.lang import E, Program, T, accumulators, axes, bodies, constant_value, is_const
 from assay.core.parser import parse
@@ -44,13 +44,13 @@ def show(program: Program) -> str:
     return "\n".join(line for _, line in lines(program)) + "\n"
 
 
-def lines(program: Program) -> Iterator[tuple[T | None, str]]:
-    """(tensor defined there or None, line) of the text, in order."""
+def lines(program: Program, *, definition: Callable[[Names, T], list[str]] | None = None) -> Iterator[tuple[T | None, str]]:
+    """(tensor defined there or None, line) of the text, in order; `definition` prints a tensor (default Names.definition)."""
     names = Names(program)
     inputs = ", ".join(f"{names.of[t]}: {type_text(t.dtype, t.shape)}" for t in program.inputs)
     yield None, f"program {quoted(program.name)}({inputs}):"
-    for t in program.tensors:
-        for line in names.definition(t):
+    for t in names.order:
+        for line in (definition or Names.definition)(names, t):
             yield t, "  " + line
     if program.effects:
         yield None, f"  effects {', '.join(names.of[t] for t in program.effects)}"
@@ -97,10 +97,10 @@ class Names:
 
     def __init__(self, program: Program) -> None:
         taken = frozenset(t.name for t in program.inputs)
-        tensors = program.tensors
+        self.order = definition_order(program)
         self.of: dict[T, str] = {t: quoted(t.name) for t in program.inputs}
         numbers = (name for k in range(1 << 30) if (name := f"t{k}") not in taken)
-        self.of.update((t, name) for t, name in zip(tensors, numbers, strict=False))
+        self.of.update((t, name) for t, name in zip(self.order, numbers, strict=False))
         taken |= frozenset(self.of.values())
         self.taken = taken
         self.loops = _Sequence("ijklmnopqrsuwxyz", taken)
@@ -146,6 +146,39 @@ class Names:
     def expression(self, t: T, e: E) -> str:
         """The text of `e`, an expression inside `t`, on one line, as it stands in the text of `t` (for messages)."""
         return _root(self, t).find(e)
+
+
+def definition_order(program: Program) -> list[T]:
+    """The tensors that are not inputs, each after what it reads; the order follows from the program alone."""
+    found: list[T] = []
+    seen: set[T] = set()
+    todo = [(t, False) for t in reversed(program.roots)]
+    while todo:
+        t, done = todo.pop()
+        if done:
+            found.append(t)
+        elif t not in seen and t.kind != "input":
+            seen.add(t)
+            todo.append((t, True))
+            todo.extend((r, False) for r in reversed(_reads_in_order(t)))
+    return found
+
+
+def _reads_in_order(t: T) -> list[T]:
+    """What `t` reads, in the order in which its text mentions it."""
+    if len(t.reads) < 2:
+        return list(t.reads)
+    found: dict[T, None] = dict.fromkeys((t.base,) if t.kind == "scatter" else t.args if t.kind == "extern" else ())
+    seen: set[E] = set()
+    todo = list(reversed(bodies(t)))
+    while todo and len(found) < len(t.reads):
+        e = todo.pop()
+        if e not in seen and e.reads:
+            seen.add(e)
+            if e.op in ("load", "load_or_zero"):
+                found[e.attr[0]] = None
+            todo.extend(reversed(e.deps))
+    return list(found)
 
 
 def domain(t: T) -> tuple[int, ...]:
@@ -231,8 +264,10 @@ class _Scope:
     loop is named outside of it.  `uses` counts the places that mention a node within its scope.
     """
 
-    __slots__ = ("accs", "axes", "depth", "fold", "inner", "locals", "loop", "names", "parent", "roots", "statements", "texts",
-                 "uses", "var", "variables")  # fmt: skip
+    __slots__ = (
+        "accs", "axes", "depth", "fold", "inner", "locals", "loop", "names", "order", "parent", "roots", "statements",
+        "texts", "uses", "var", "variables",
+    )  # fmt: skip
     parent: _Scope | None
     var: Var | None
     fold: E | None
@@ -253,6 +288,7 @@ class _Scope:
     def _start(self, roots: Iterable[E]) -> None:
         self.roots = tuple(roots)
         self.uses: dict[E, int] = {}
+        self.order: list[E] = []
         self.inner: dict[E, _Scope] = {}
         self.texts: dict[E, str] = {}
         self.statements: list[str] = []
@@ -283,24 +319,27 @@ class _Scope:
         return s
 
     def _count(self) -> None:
-        todo: list[tuple[E, _Scope]] = [(e, self) for e in self.roots]
+        """Fill `uses` and `order` (arguments before users, left to right) of this scope and all scopes within."""
+        todo: list[tuple[E, _Scope, bool]] = [(e, self, False) for e in reversed(self.roots)]
         while todo:
-            e, s = todo.pop()
+            e, s, done = todo.pop()
+            if done:
+                s.order.append(e)
+                continue
             s = s.owner(e)
             n = s.uses[e] = s.uses.get(e, 0) + 1
             if n > 1:
                 continue
+            todo.append((e, s, True))
             if e.op == "fold":
                 inner = s.inner[e] = s._within(e)
-                todo.extend((x, s) for x in e.args[: len(e.args) // 2])
-                todo.extend((x, inner) for x in inner.roots)
-            elif e.args:
-                todo.extend((x, s) for x in e.args)
+                todo.extend((x, inner, False) for x in reversed(inner.roots))
+                todo.extend((x, s, False) for x in reversed(e.args[: len(e.args) // 2]))
             else:
-                todo.extend((x, s) for x in dict.fromkeys(e.deps))
+                todo.extend((x, s, False) for x in reversed(e.args or tuple(dict.fromkeys(e.deps))))
 
     def _render(self) -> None:
-        for e in sorted(self.uses, key=lambda e: e.id):
+        for e in self.order:
             text = self._text_of(e)
             if self._deserves_name(e, text):
                 name = next(self.locals)
@@ -331,12 +370,17 @@ class _Scope:
         s = self
         while s.parent is not None and s.var is not v:
             s = s.parent
-        return s.loop if s.parent is not None else s.variables[v]
+        if s.parent is not None:
+            return s.loop
+        if v not in s.variables:
+            raise InternalError(f"the variable {v!r} is bound nowhere: check the program with core.wellformed.check")
+        return s.variables[v]
 
     def accumulator(self, e: E) -> str:
         s = self
         while s.var is not e.attr[0]:
-            assert s.parent is not None
+            if s.parent is None:
+                raise InternalError(f"the accumulator {e!r} is bound nowhere: check the program with core.wellformed.check")
             s = s.parent
         return s.accs[e.attr[1]]
 
@@ -413,9 +457,9 @@ def sum_text(e: Ix, atom: Callable[[Var | Val], str]) -> str:
         else:
             assert not isinstance(x, Ix)
             text = atom(x)
-        if abs(k) != 1:
-            text = f"{abs(k)}*({text})" if isinstance(x, Div) or modulus else f"{abs(k)}*{text}"
-        written.append((k, text))
+        if k != 1 and (isinstance(x, Div) or modulus):
+            text = f"({text})"  # 2*(i//3) is not 2*i//3, and -(i//3) is not -i//3
+        written.append((k, f"{abs(k)}*{text}" if abs(k) != 1 else text))
     if written[0][0] < 0:
         first = next((p for p in written if p[0] > 0), None)
         if first is not None:

@@ -96,8 +96,8 @@ class Builder:
         kind = self.draw(st.integers(0, 7))
         again = self.draw(TYPES)
         if kind == 0:
-            return select(self.expression(dt.bool_, variables, depth - 1, accs),
-                          self.expression(d, variables, depth - 1, accs), self.expression(d, variables, depth - 1, accs))  # fmt: skip
+            condition = self.expression(dt.bool_, variables, depth - 1, accs)
+            return select(condition, *(self.expression(d, variables, depth - 1, accs) for _ in range(2)))
         if kind == 1:
             return convert(self.expression(again, variables, depth - 1, accs), d)
         if kind == 2 and d in (dt.i32, dt.f32):

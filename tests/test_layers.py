@@ -22,7 +22,8 @@ LAYERS = (
     ("compiler",),
     ("examine",),
     ("gate", "report"),
-    ("cli", "pytest_plugin", "__init__", "__main__"),
+    ("cli",),
+    ("pytest_plugin", "__init__", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"assay.__version__"}

@@ -1,0 +1,469 @@
+"""Scalar expressions: interned nodes, and the functions that build them."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from assay.core import dtypes as dt
+from assay.core import index as index_
+from assay.core.dtypes import DType
+from assay.core.errors import InternalError, UserError
+from assay.core.index import Ix, Val, Var, ix, values
+from assay.core.row import TABLE, Interval, Row, row
+
+if TYPE_CHECKING:
+    from assay.core.lang.tensors import T
+
+Number: TypeAlias = "int | float | bool"
+Operand: TypeAlias = "E | Ix | Var | int | float | bool"
+Index: TypeAlias = "Ix | Var | int | E"
+
+NO_VARS: frozenset[Var] = frozenset()
+NO_TENSORS: frozenset[T] = frozenset()
+ids = count()  # one counter for expressions and tensors: creation order is a topological order
+_nodes: dict[tuple[Any, ...], E] = {}
+
+
+class E:
+    """A scalar expression.  `attr` holds what is not an expression:
+
+    const: the bits (unsigned int)   load, load_or_zero: (T, indices)   idx: Ix   acc: (Var, k)   fold: Var   proj: k
+
+    `free` are the variables it depends on (an accumulator depends on its loop variable), `reads` the tensors it loads,
+    `deps` the expressions it is built from (arguments and values inside indices), [lo, hi] contains every integer value.
+    """
+
+    __slots__ = ("args", "attr", "deps", "digest", "dtype", "free", "has_fold", "hi", "id", "lo", "op", "reads")
+    op: str
+    args: tuple[E, ...]
+    attr: Any
+    dtype: DType
+    free: frozenset[Var]
+    reads: frozenset[T]
+    deps: tuple[E, ...]
+    id: int
+    digest: int
+    lo: int
+    hi: int
+    has_fold: bool
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return f"{constant_value(self)!r}:{self.dtype.name}"
+        if self.op in ("load", "load_or_zero"):
+            t, idx = self.attr
+            return f"{t!r}[{', '.join(map(repr, idx))}]"
+        if self.op == "idx":
+            return f"[{self.attr!r}]"
+        if self.op == "acc":
+            return f"acc{self.attr[1]}@{self.attr[0]!r}"
+        if self.op == "fold":
+            half = len(self.args) // 2
+            return f"fold({self.attr!r}:{self.attr.n}; {self.args[:half]!r}; {self.args[half:]!r})"
+        if self.op == "proj":
+            return f"proj({self.args[0]!r}, {self.attr})"
+        suffix = f":{self.dtype.name}" if self.op in ("convert", "bitcast") else ""
+        return f"{self.op}{suffix}({', '.join(map(repr, self.args))})"
+
+    def __add__(self, other: Operand) -> E:
+        return op("add", self, other)
+
+    def __radd__(self, other: Operand) -> E:
+        return op("add", other, self)
+
+    def __sub__(self, other: Operand) -> E:
+        return op("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> E:
+        return op("sub", other, self)
+
+    def __mul__(self, other: Operand) -> E:
+        return op("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> E:
+        return op("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> E:
+        return op("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> E:
+        return op("div", other, self)
+
+    def __neg__(self) -> E:
+        return op("neg", self)
+
+    def __lt__(self, other: Operand) -> E:
+        return op("lt", self, other)
+
+    def __le__(self, other: Operand) -> E:
+        return op("le", self, other)
+
+    def __gt__(self, other: Operand) -> E:
+        return op("lt", other, self)
+
+    def __ge__(self, other: Operand) -> E:
+        return op("le", other, self)
+
+    def __and__(self, other: Operand) -> E:
+        return op("and" if self.dtype is dt.bool_ else "band", self, other)
+
+    def __or__(self, other: Operand) -> E:
+        return op("or" if self.dtype is dt.bool_ else "bor", self, other)
+
+    def __xor__(self, other: Operand) -> E:
+        return op("ne" if self.dtype is dt.bool_ else "bxor", self, other)
+
+    def __invert__(self) -> E:
+        return op("not" if self.dtype is dt.bool_ else "bnot", self)
+
+    def __lshift__(self, other: Operand) -> E:
+        return op("shl", self, other)
+
+    def __rshift__(self, other: Operand) -> E:
+        return op("shr", self, other)
+
+
+STRUCTURAL = frozenset(("const", "load", "load_or_zero", "idx", "acc", "fold", "proj"))
+LOADS = ("load", "load_or_zero")
+_op_code: dict[str, int] = {}
+
+
+def code(name: str) -> int:
+    found = _op_code.get(name)
+    if found is None:
+        found = _op_code[name] = zlib.crc32(name.encode())
+    return found
+
+
+def index_digest(i: Ix) -> int:
+    """A hash of the structure of `i`, the same in every process."""
+    parts: list[tuple[int, int, int]] = []
+    for a, k in i.terms:
+        if isinstance(a, Var):
+            parts.append((a.level, a.n, k))
+        else:
+            parts.append((a.e.digest, -1, k) if isinstance(a, Val) else (index_digest(a.e), a.c, k))
+    return hash((i.c, tuple(parts)))
+
+
+def union(sets: Sequence[frozenset[Any]], empty: frozenset[Any]) -> frozenset[Any]:
+    """The union, as one of the given objects wherever it equals one (most nodes share their sets)."""
+    result = empty
+    for s in sets:
+        if s is result or not s:
+            continue
+        if not result or result <= s:
+            result = s
+        elif not s <= result:
+            result = result | s
+    return result
+
+
+def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: Interval) -> E:
+    key = (op_, args, attr, dtype)
+    found = _nodes.get(key)
+    if found is not None:
+        return found
+    e = E()
+    e.op, e.args, e.attr, e.dtype, e.id = op_, args, attr, dtype, next(ids)
+    e.lo, e.hi = interval
+    deps = args
+    signature: Any = attr
+    if args:
+        free = union([a.free for a in args], NO_VARS)
+        reads = union([a.reads for a in args], NO_TENSORS)
+        if op_ == "fold":
+            free = free - attr.free
+            signature = (attr.level, attr.n)
+    elif op_ in LOADS:
+        t, idx = attr
+        deps = tuple(v.e for i in idx for v in values(i))
+        free = union([i.free for i in idx], NO_VARS)
+        reads = union([t.itself, *(d.reads for d in deps)], NO_TENSORS)
+        signature = (t.digest, tuple(map(index_digest, idx)))
+    elif op_ == "idx":
+        deps = tuple(v.e for v in values(attr))
+        free, reads = attr.free, union([d.reads for d in deps], NO_TENSORS)
+        signature = index_digest(attr)
+    elif op_ == "acc":
+        free, reads = attr[0].free, NO_TENSORS
+        signature = (attr[0].level, attr[1])
+    else:
+        free, reads = NO_VARS, NO_TENSORS
+    e.free, e.reads = free, reads
+    e.deps = deps
+    e.has_fold = op_ == "fold" or any(d.has_fold for d in deps)
+    e.digest = hash((code(op_), dtype.code, tuple([d.digest for d in deps]), 0 if signature is None else signature))
+    _nodes[key] = e
+    return e
+
+
+FULL: dict[DType, Interval] = {d: (d.lo, d.hi) if not d.is_float else (0, 0) for d in dt.DTYPES.values()}
+_FORMAT = {"bool": "<?", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "u8": "<B", "f32": "<f", "f64": "<d"}
+
+
+def const(v: Number, dtype: DType) -> E:
+    """The constant `v` rounded (floats, to nearest even) or wrapped (integers) to `dtype`.
+
+    Interned by bits: +0 and -0 differ, there is one NaN.
+    """
+    if dtype.is_float:
+        return make_node("const", (), _float_bits(math.nan if v != v else float(v), dtype), dtype, (0, 0))
+    if v != v or v in (math.inf, -math.inf):
+        raise UserError(f"constant {v} has no value of type {dtype.name}")
+    n = int(bool(v)) if dtype is dt.bool_ else int(v)
+    bits = n & (1 << dtype.bits) - 1
+    n = bits - (1 << dtype.bits) if dtype.kind == "int" and bits >> dtype.bits - 1 else bits
+    return make_node("const", (), bits, dtype, (n, n))
+
+
+def _float_bits(v: float, dtype: DType) -> int:
+    if dtype is dt.f64:
+        return struct.unpack("<Q", struct.pack("<d", v))[0]
+    try:
+        bits = struct.unpack("<I", struct.pack("<f", v))[0]
+    except OverflowError:  # struct refuses what rounds to infinity
+        bits = 0x7F800000 if v > 0 else 0xFF800000
+    if dtype is dt.f32:
+        return bits
+    single = np.array(bits, np.uint32).view(np.float32)
+    with np.errstate(over="ignore"):
+        return int(single.astype(dtype.numpy).view(np.uint16))
+
+
+def const_bits(bits: int, dtype: DType) -> E:
+    """The constant with these bits (NaNs are identified)."""
+    return const(_from_bits(bits, dtype), dtype)
+
+
+def _from_bits(bits: int, dtype: DType) -> Number:
+    raw = bits.to_bytes(dtype.itemsize, "little")
+    if dtype.is_half:
+        return float(np.frombuffer(raw, dtype.numpy)[0].astype(np.float32))
+    return struct.unpack(_FORMAT[dtype.name], raw)[0]
+
+
+def constant_value(e: E) -> Number:
+    """The Python number of a const node."""
+    return _from_bits(e.attr, e.dtype)
+
+
+def is_const(e: E, v: Number | None = None) -> bool:
+    """Whether `e` is a constant (equal in bits to `v`, when given)."""
+    return e.op == "const" and (v is None or e is const(v, e.dtype))
+
+
+def as_index(e: Index) -> Ix:
+    """`e` as an index expression.
+
+    Integer arithmetic that cannot wrap (by its interval) becomes index arithmetic, so an index computed by tensor
+    operators ((3 * arange) % 128) is as good as a written one; the rest stays a value.
+    """
+    if not isinstance(e, E):
+        return ix(e)
+    if not e.dtype.is_integer:
+        raise UserError(f"an index must be an integer, not {e.dtype.name}")
+    return _as_index(e, {})
+
+
+def _as_index(e: E, memo: dict[E, Ix]) -> Ix:
+    found = memo.get(e)
+    if found is not None:
+        return found
+    result: Ix | None = None
+    if e.op == "idx":
+        result = e.attr
+    elif e.op == "const":
+        result = ix(e.lo)
+    elif e.op == "convert" and e.args[0].dtype.is_integer and e.dtype.lo <= e.args[0].lo and e.args[0].hi <= e.dtype.hi:
+        result = _as_index(e.args[0], memo)
+    elif e.op in ("add", "sub", "neg", "mul", "floordiv", "mod") and _exact(e):
+        a = _as_index(e.args[0], memo)
+        b = _as_index(e.args[1], memo) if len(e.args) == 2 else ix(0)
+        if e.op == "neg":
+            result = -a
+        elif e.op == "add":
+            result = a + b
+        elif e.op == "sub":
+            result = a - b
+        elif e.op == "mul" and (a.is_const or b.is_const):
+            result = a * b.c if b.is_const else b * a.c
+        elif e.op in ("floordiv", "mod") and b.is_const and b.c > 0:
+            result = a // b.c if e.op == "floordiv" else a % b.c
+    if result is None or result.lo < e.dtype.lo or result.hi > e.dtype.hi:
+        result = index_.value(e)
+    memo[e] = result
+    return result
+
+
+def _exact(e: E) -> bool:
+    """Whether no value of the integer node `e` wraps: its unwrapped interval fits the type."""
+    r = TABLE[e.op]
+    if not callable(r.range):
+        return False
+    lo, hi = r.range(*((a.lo, a.hi) for a in e.args))
+    return e.dtype.lo <= lo and hi <= e.dtype.hi
+
+
+def _interval(r: Row, args: tuple[E, ...], dtype: DType) -> Interval:
+    """[lo, hi] of the node; the full range where it may wrap.  Float nodes have (0, 0)."""
+    if dtype.is_float:
+        return 0, 0
+    if not callable(r.range) or (args and args[-1].dtype.is_float):
+        return FULL[dtype]
+    lo, hi = r.range(*((a.lo, a.hi) for a in args))
+    return (lo, hi) if dtype.lo <= lo and hi <= dtype.hi else FULL[dtype]
+
+
+def index(i: Index, dtype: DType = dt.i64) -> E:
+    """The integer `i` as a value of type `dtype`.  Raises UserError where it may not fit."""
+    e = as_index(i)
+    if not dtype.lo <= e.lo <= e.hi <= dtype.hi:
+        raise UserError(f"the index {e!r} lies in [{e.lo}, {e.hi}], which does not fit {dtype.name}")
+    if e.is_const:
+        return const(e.c, dtype)
+    if len(e.terms) == 1 and e.c == 0 and e.terms[0][1] == 1 and type(v := e.terms[0][0]) is Val and v.e.dtype is dtype:
+        return v.e
+    return make_node("idx", (), e, dtype, (e.lo, e.hi))
+
+
+def load(t: T, *indices: Index) -> E:
+    """t[indices].  The program owes the proof that it is in bounds."""
+    return _load("load", t, indices)
+
+
+def load_or_zero(t: T, *indices: Index) -> E:
+    """t[indices], or 0 outside the domain (pads)."""
+    idx = tuple(as_index(i) for i in indices)
+    inside = len(idx) == len(t.shape) and all(0 <= i.lo and i.hi < n for i, n in zip(idx, t.shape, strict=True))
+    return _load("load" if inside else "load_or_zero", t, idx)
+
+
+def _load(op_: str, t: T, indices: tuple[Index, ...]) -> E:
+    idx = tuple(as_index(i) for i in indices)
+    if len(idx) != len(t.shape):
+        raise UserError(f"{len(idx)} indices for a tensor of shape {list(t.shape)}")
+    interval = (t.lo, t.hi) if op_ == "load" or t.dtype.is_float else (min(t.lo, 0), max(t.hi, 0))
+    return make_node(op_, (), (t, idx), t.dtype, interval)
+
+
+def op(name: str, *args: Operand) -> E:
+    """The scalar function `name` of the table.  Python numbers take the type of the other operands.
+
+    Raises UserError for an unknown name, a wrong number of arguments or types that the row does not allow.
+    """
+    r = TABLE.get(name) or row(name)
+    if len(args) != len(r.params):
+        raise UserError(f"{name} takes {len(r.params)} arguments ({', '.join(r.params)}), not {len(args)}")
+    like = next((a.dtype for a in (args[1:] if name == "select" else args) if isinstance(a, E)), None)
+    nodes: list[E] = []
+    for a in args:
+        if isinstance(a, E):
+            nodes.append(a)
+        elif isinstance(a, Ix | Var):
+            nodes.append(index(a, like if like is not None and like.is_integer else dt.i64))
+        elif like is None:
+            raise UserError(f"{name}{args!r}: at least one argument must be an expression")
+        else:
+            nodes.append(const(a, like))
+    if r.kind == "derived":
+        return r.define(*nodes)  # type: ignore[operator]
+    return apply_row(r, tuple(nodes))
+
+
+def apply_row(r: Row, args: tuple[E, ...]) -> E:
+    """The node of a primitive or named row (types checked).
+
+    Simplified by intervals alone: a select whose condition is decided is its arm, an integer known exactly a constant.
+    """
+    key = (r.name, args, None, None)
+    found = _nodes.get(key)
+    if found is not None:
+        return found
+    try:
+        dtype = r.types(*(a.dtype for a in args))
+    except UserError as error:
+        raise UserError(f"{r.name}: {error}") from None
+    lo, hi = _interval(r, args, dtype)
+    if r.name == "select" and args[0].lo == args[0].hi:
+        found = args[1] if args[0].lo else args[2]
+    elif lo == hi and not dtype.is_float:
+        found = const(lo, dtype)
+    else:
+        found = make_node(r.name, args, None, dtype, (lo, hi))
+    _nodes[key] = found
+    return found
+
+
+_expanded: dict[E, E] = {}
+
+
+def expand(e: E) -> E:
+    """The composition of primitive rows that the named row node `e` means (`e` itself for any other node).
+
+    One level: the arguments stay as they are.
+    """
+    r = TABLE.get(e.op)
+    if r is None or r.kind != "named":
+        return e
+    found = _expanded.get(e)
+    if found is None:
+        found = _expanded[e] = r.define(*e.args)  # type: ignore[operator]
+        if found.dtype is not e.dtype:
+            raise InternalError(f"{e.op}: its composition has type {found.dtype.name}, its row {e.dtype.name}")
+    return found
+
+
+def select(c: E, a: Operand, b: Operand) -> E:
+    """c ? a : b."""
+    return op("select", c, a, b)
+
+
+def convert(x: E, dtype: DType) -> E:
+    """x as `dtype`: floats round to nearest even, integers wrap, float -> integer saturates with NaN -> 0.
+
+    f16 and bf16 convert through f32 only (f64 -> f16 rounds twice, as PyTorch does).  x -> bool is x != 0.
+    """
+    if x.dtype is dtype:
+        return x
+    if x.dtype.is_half and dtype is not dt.f32:
+        return convert(convert(x, dt.f32), dtype)
+    if dtype is dt.bool_:
+        return op("ne", x, 0)
+    if dtype.is_half and x.dtype is not dt.f32:
+        return convert(convert(x, dt.f32), dtype)
+    interval = (0, 0)
+    if not dtype.is_float:
+        fits = not x.dtype.is_float and dtype.lo <= x.lo and x.hi <= dtype.hi
+        interval = (x.lo, x.hi) if fits else FULL[dtype]
+    return make_node("convert", (x,), None, dtype, interval)
+
+
+TWIN = {"f16": dt.i16, "bf16": dt.i16, "f32": dt.i32, "f64": dt.i64, "i32": dt.f32, "i64": dt.f64}
+
+
+def bitcast(x: E, dtype: DType | None = None) -> E:
+    """The same bits as the integer or float type of the same width (f32 <-> i32, f64 <-> i64, f16, bf16 <-> i16)."""
+    target = dtype or TWIN.get(x.dtype.name)
+    if target is None or target.bits != x.dtype.bits or target.is_float == x.dtype.is_float:
+        raise UserError(f"bitcast of {x.dtype.name} to {target}; allowed: f32 <-> i32, f64 <-> i64, f16 or bf16 <-> i16")
+    return make_node("bitcast", (x,), None, target, FULL[target])
+
+
+def walk(es: Iterable[E]) -> list[E]:
+    """Every node reachable from `es` (through indices and folds too), in creation order: arguments before users."""
+    seen: set[E] = set()
+    stack = list(es)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            stack.extend(d for d in e.deps if d not in seen)
+    return sorted(seen, key=lambda e: e.id)

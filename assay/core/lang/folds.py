@@ -1,0 +1,226 @@
+"""Folds, and substitution under them.  The two need each other: a fold is closed by renaming its variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from assay.core import index as index_
+from assay.core.dtypes import DType
+from assay.core.errors import UserError
+from assay.core.index import Ix, Val, Var, fresh, ix, variable
+from assay.core.lang.expressions import (
+    FULL,
+    LOADS,
+    NO_VARS,
+    E,
+    apply_row,
+    as_index,
+    bitcast,
+    convert,
+    index,
+    load,
+    load_or_zero,
+    make_node,
+    union,
+    walk,
+)
+from assay.core.row import TABLE, Interval
+
+if TYPE_CHECKING:
+    from assay.core.lang.tensors import T
+
+Environment: TypeAlias = "dict[Var | E, Ix | E]"
+OnLoad: TypeAlias = "Callable[[T, tuple[Ix, ...], str], E | None]"
+
+
+def acc(v: Var, k: int, dtype: DType, interval: Interval | None = None) -> E:
+    """Accumulator k of the fold over `v`, inside its steps.  Use `folds`, which makes them."""
+    lo, hi = interval or FULL[dtype]
+    return make_node("acc", (), (v, k, lo, hi), dtype, (lo, hi))
+
+
+def folds(n: int, inits: Sequence[E], step: Callable[..., E | tuple[E, ...]]) -> tuple[E, ...]:
+    """a_k = inits[k]; for r in 0..n-1: (a_0, ...) = step(a_0, ..., r); the final (a_0, ...).
+
+    A left fold, in this order.  n = 0 gives the inits, n = 1 the step applied once.
+    """
+    inits = tuple(inits)
+    if n == 0:
+        return inits
+    if n == 1:
+        once = step(*inits, ix(0))
+        return once if isinstance(once, tuple) else (once,)
+    v = fresh(n)
+    accs = tuple(acc(v, k, e.dtype) for k, e in enumerate(inits))
+    made = step(*accs, ix(v))
+    steps = made if isinstance(made, tuple) else (made,)
+    if [s.dtype for s in steps] != [e.dtype for e in inits]:
+        raise UserError(f"fold: steps of types {[s.dtype for s in steps]} for inits of types {[e.dtype for e in inits]}")
+    node = close_fold(v, inits, steps)
+    return tuple(proj(node, k) for k in range(len(inits)))
+
+
+def fold(n: int, init: E, step: Callable[[E, Ix], E]) -> E:
+    """The left fold with one accumulator: (..((init . 0) . 1) ..) . n-1."""
+    return folds(n, (init,), step)[0]
+
+
+def proj(node: E, k: int) -> E:
+    """Accumulator k of a fold; a fold of one accumulator is its own projection."""
+    half = len(node.args) // 2
+    if half == 1:
+        return node
+    final = node.args[k], node.args[half + k]
+    interval = (min(e.lo for e in final), max(e.hi for e in final))
+    return make_node("proj", (node,), k, node.args[k].dtype, interval)
+
+
+_accumulators: dict[E, tuple[E, ...]] = {}
+
+
+def accumulators(node: E) -> tuple[E, ...]:
+    """The acc nodes that the steps of a fold node refer to."""
+    return _accumulators[node]
+
+
+def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Sequence[Interval] | None = None) -> E:
+    """The fold node over the fresh variable `v`, renamed canonically, with inductive intervals for its accumulators.
+
+    `bounds` are intervals to take in place of the derived ones; the accumulators in `steps` carry them already.
+    Raises UserError where they do not hold at first, or are not kept by a step.
+    """
+    free = union([e.free for e in inits + steps], NO_VARS) - v.free
+    w = variable(1 + max((u.level for u in free), default=-1), v.n)
+    accs = {e.attr[1]: e for e in walk(steps) if e.op == "acc" and e.attr[0] is v}
+    if bounds is None:
+        bounds = _inductive(v, inits, steps, accs)
+    else:
+        for (lo, hi), e in zip((*bounds, *bounds), inits + steps, strict=True):
+            if not lo <= e.lo <= e.hi <= hi:
+                raise UserError(f"the accumulator range {lo}..{hi} does not hold: {e!r} lies in {e.lo}..{e.hi}")
+    env: dict[Var | E, Ix | E] = {v: ix(w)}
+    for k, a in accs.items():
+        env[a] = acc(w, k, a.dtype, bounds[k])
+    if w is not v or any(env[a] is not a for a in accs.values()):
+        steps = substitute_all(steps, env)
+        if 1 + max((u.level for e in inits + steps for u in e.free if u is not w), default=-1) != w.level:
+            return close_fold(w, inits, steps)  # the intervals made a variable vanish from the steps
+    hull = (min(inits[0].lo, steps[0].lo), max(inits[0].hi, steps[0].hi))
+    node = make_node("fold", inits + steps, w, inits[0].dtype, hull)
+    _accumulators[node] = tuple(acc(w, k, e.dtype, bounds[k]) for k, e in enumerate(inits))
+    return node
+
+
+def _inductive(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], accs: dict[int, E]) -> list[Interval]:
+    """Intervals that hold initially and are kept by a step; the full range where none is found in two tries."""
+    bounds = [FULL[e.dtype] for e in inits]
+    integer = [k for k in accs if not inits[k].dtype.is_float]
+    if not integer:
+        return bounds
+    trial = [(e.lo, e.hi) for e in inits]
+    for _ in range(3):
+        env: dict[Var | E, Ix | E] = {a: acc(v, k, a.dtype, trial[k]) for k, a in accs.items() if k in integer}
+        after = substitute_all(steps, env)
+        hull = [(min(lo, e.lo), max(hi, e.hi)) for (lo, hi), e in zip(trial, after, strict=True)]
+        if all(hull[k] == trial[k] for k in integer):
+            return [trial[k] if k in integer else bounds[k] for k in range(len(inits))]
+        trial = hull
+    return bounds
+
+
+def open_fold(node: E, w: Var | None = None) -> tuple[Var, tuple[E, ...], tuple[E, ...], tuple[E, ...]]:
+    """(variable, inits, steps over it, its accumulators) of a fold node; the variable is `w`, or fresh.
+
+    The accumulators of the opened steps carry no interval: what is done to the steps may change it.
+    """
+    half = len(node.args) // 2
+    w = w or fresh(node.attr.n)
+    new = tuple(acc(w, k, a.dtype) for k, a in enumerate(accumulators(node)))
+    env: Environment = {node.attr: ix(w), **dict(zip(accumulators(node), new, strict=True))}
+    return w, node.args[:half], substitute_all(node.args[half:], env), new
+
+
+# ------------------------------------------------------------------------------------------------ substitution
+
+
+def substitute(e: E, env: Environment, on_load: OnLoad | None = None) -> E:
+    """`e` with variables and accumulators replaced by `env`, and each load by on_load(tensor, indices, op) if not None."""
+    return substitute_all((e,), env, on_load)[0]
+
+
+def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None = None) -> tuple[E, ...]:
+    """Substitution in several expressions at once (shared parts are rewritten once)."""
+    env = {k: x for k, x in env.items() if not (isinstance(k, Var) and x is ix(k))}
+    keys = frozenset(k if isinstance(k, Var) else k.attr[0] for k in env)
+    if on_load is None and not any(e.free & keys for e in es):
+        return es
+    memo: dict[E, E] = {}
+
+    def untouched(e: E) -> bool:
+        return not (e.free & keys) and (on_load is None or not e.reads)
+
+    def atom(a: Var | Val) -> Ix:
+        if isinstance(a, Var):
+            found = env.get(a)
+            return found if isinstance(found, Ix) else ix(a)
+        return as_index(memo.get(a.e, a.e))
+
+    def indices(idx: tuple[Ix, ...]) -> tuple[Ix, ...]:
+        return tuple(index_.rewrite(i, atom) if i.free & keys or (on_load is not None and i.terms) else i for i in idx)
+
+    for e in _pending(es, untouched):
+        if e.op in LOADS:
+            t, idx = e.attr
+            idx = indices(idx)
+            replaced = on_load(t, idx, e.op) if on_load is not None else None
+            memo[e] = replaced if replaced is not None else (load if e.op == "load" else load_or_zero)(t, *idx)
+        elif e.op == "idx":
+            memo[e] = index(indices((e.attr,))[0], e.dtype)
+        elif e.op == "acc":
+            found = env.get(e)
+            memo[e] = found if isinstance(found, E) else e
+        elif e.op == "fold":
+            memo[e] = _substitute_fold(e, tuple(memo.get(a, a) for a in e.args[: len(e.args) // 2]), env, on_load)
+        else:
+            memo[e] = rebuild(e, tuple(memo.get(a, a) for a in e.args))
+    return tuple(memo.get(e, e) for e in es)
+
+
+def _pending(es: tuple[E, ...], untouched: Callable[[E], bool]) -> list[E]:
+    """The nodes to rewrite, in creation order; steps of folds are left to their fold."""
+    seen: set[E] = set()
+    stack = [e for e in es if not untouched(e)]
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        below = e.args[: len(e.args) // 2] if e.op == "fold" else e.deps
+        stack.extend(d for d in below if d not in seen and not untouched(d))
+    return sorted(seen, key=lambda e: e.id)
+
+
+def _substitute_fold(e: E, inits: tuple[E, ...], env: Environment, on_load: OnLoad | None) -> E:
+    """The steps are rewritten under the name that the new fold will most likely have; close_fold corrects a wrong guess."""
+    images = [x.free for v, x in env.items() if isinstance(v, Var) and v in e.free]
+    free = union([e.free - env.keys(), *images, *(i.free for i in inits)], NO_VARS)
+    w = variable(1 + max((u.level for u in free), default=-1), e.attr.n)
+    old = accumulators(e)
+    inner: Environment = {k: x for k, x in env.items() if k is not e.attr}
+    inner[e.attr] = ix(w)
+    inner.update((a, acc(w, k, a.dtype)) for k, a in enumerate(old))
+    return close_fold(w, inits, substitute_all(e.args[len(inits) :], inner, on_load))
+
+
+def rebuild(e: E, args: tuple[E, ...]) -> E:
+    """The node `e` over other arguments (proj, convert, bitcast and rows of the table)."""
+    if args == e.args:
+        return e
+    if e.op == "convert":
+        return convert(args[0], e.dtype)
+    if e.op == "bitcast":
+        return bitcast(args[0], e.dtype)
+    if e.op == "proj":
+        return proj(args[0], e.attr)
+    return apply_row(TABLE[e.op], args)

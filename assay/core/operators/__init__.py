@@ -5,7 +5,8 @@ from importlib import import_module
 from assay.core.operators.registry import OPERATORS, TENSOR_TYPES, Operator, lookup, operator, overloads, register, resolve
 
 FAMILIES = (
-    "pointwise", "division", "compare", "elementary", "activations", "reductions", "extremes", "softmax", "views", "rearrange", "creation", "matmul",
+    "pointwise", "division", "compare", "elementary", "activations", "reductions", "extremes", "softmax", "views", "rearrange",
+    "creation", "matmul",
     "indexing", "scans", "scatter", "joins", "conv", "pooling", "norms",
 )  # fmt: skip
 

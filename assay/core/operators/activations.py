@@ -38,7 +38,8 @@ def hardtanh(self: T, min_val: Number, max_val: Number) -> T:
                      dtype=self.dtype)  # fmt: skip
 
 
-@operator("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=with_scalar(FLOATS, (0.01, 2, -0.5)))
+@operator("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True,
+          samples=with_scalar(FLOATS, (0.01, 2, -0.5)))
 def leaky_relu(self: T, negative_slope: Number) -> T:
     """self where self > 0, else negative_slope * self."""
     return pointwise(lambda x, s: select(x > 0, x, s * x), self, negative_slope, kinds="float")
@@ -190,7 +191,8 @@ def softshrink(self: T, lambd: Number) -> T:
     return pointwise(body, self, lambd, kinds="float")
 
 
-@operator("glu(Tensor self, int dim=-1) -> Tensor", samples=listed(*((like(3, 4, dtype=d), -1) for d in FLOATS), (like(4, 3), 0), (like(0, 2), 1), (like(2), 0)))
+@operator("glu(Tensor self, int dim=-1) -> Tensor", samples=listed(*((like(3, 4, dtype=d), -1) for d in FLOATS), (like(4, 3), 0),
+                                                                   (like(0, 2), 1), (like(2), 0)))
 def glu(self: T, dim: int) -> T:
     """a * sigmoid(b) of the two halves (a, b) of axis `dim`."""
     return pointwise(lambda a, b: a * op("sigmoid", b), *halves(self, dim), kinds="float")

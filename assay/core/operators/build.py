@@ -133,7 +133,7 @@ def size_at(t: T, k: int) -> int:
     return t.shape[k] if t.shape else 1
 
 
-def inserted(index: Sequence[Ix], axis: int, x: Ix | int) -> list[Any]:
+def inserted(index: Sequence[Any], axis: int, x: Ix | int) -> list[Any]:
     """`index` with `x` inserted as axis `axis`."""
     return [*index[:axis], x, *index[axis:]]
 

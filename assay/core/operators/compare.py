@@ -142,11 +142,14 @@ def bitwise_right_shift(self: T, other: Operand) -> T:
 
 @operator("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
           samples=listed(*((like(3, 4, dtype=dt.bool_), like(4, dtype=d), like(3, 1, dtype=d)) for d in ALL),
-                         (like(dtype=dt.bool_), like(2), like(dtype=dt.f64)), (like(0, dtype=dt.bool_), like(1), like())))  # fmt: skip
+                         (like(dtype=dt.bool_), like(2), like(dtype=dt.f64)),
+                         (like(0, dtype=dt.bool_), like(1), like())))  # fmt: skip
 @operator("where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-          samples=listed((like(3, 4, dtype=dt.bool_), 2, like(4)), (like(4, dtype=dt.bool_), -0.0, like(4, dtype=dt.i64))))  # fmt: skip
+          samples=listed((like(3, 4, dtype=dt.bool_), 2, like(4)),
+                         (like(4, dtype=dt.bool_), -0.0, like(4, dtype=dt.i64))))  # fmt: skip
 @operator("where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-          samples=listed((like(3, 4, dtype=dt.bool_), like(4), 2), (like(4, dtype=dt.bool_), like(4, dtype=dt.i64), 1)))  # fmt: skip
+          samples=listed((like(3, 4, dtype=dt.bool_), like(4), 2), (like(4, dtype=dt.bool_), like(4, dtype=dt.i64),
+                                                                    1)))  # fmt: skip
 @operator("where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
           samples=listed((like(3, 4, dtype=dt.bool_), 2, -1), (like(4, dtype=dt.bool_), -0.0, True)))  # fmt: skip
 def where(condition: T, self: Operand, other: Operand) -> T:

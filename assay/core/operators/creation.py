@@ -46,7 +46,8 @@ def ones(size: Sequence[int], dtype: DType | None) -> T:
 
 
 @operator("full(int[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor",
-          samples=listed(((), 2, None), ((3,), -0.0, None), ((2, 2), True, None), ((2,), 1.5, dt.f16), ((0,), 1, None), ((2,), math.nan, dt.f64),
+          samples=listed(((), 2, None), ((3,), -0.0, None), ((2, 2), True, None), ((2,), 1.5, dt.f16), ((0,), 1, None),
+                         ((2,), math.nan, dt.f64),
                          ((3,), 300, dt.u8)))  # fmt: skip
 def full(size: Sequence[int], fill_value: Number, dtype: DType | None) -> T:
     """Every element is fill_value; without a dtype its own: bool, i64 or f32."""
@@ -73,14 +74,17 @@ def full_like(self: T, fill_value: Number, dtype: DType | None) -> T:
     return filled(self.shape, fill_value, dtype or self.dtype)
 
 
-@operator("new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor", samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
-@operator("new_empty(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor", samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
+@operator("new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor",
+          samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
+@operator("new_empty(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor",
+          samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
 def new_zeros(self: T, size: Sequence[int], dtype: DType | None) -> T:
     """Zeros of the type of self."""
     return filled(size, 0, dtype or self.dtype)
 
 
-@operator("new_ones(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor", samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
+@operator("new_ones(Tensor self, int[] size, *, ScalarType? dtype=None) -> Tensor",
+          samples=unary(ALL, ((2, 3), None), ((), dt.i32)))
 def new_ones(self: T, size: Sequence[int], dtype: DType | None) -> T:
     """Ones of the type of self."""
     return filled(size, 1, dtype or self.dtype)
@@ -93,7 +97,8 @@ def new_full(self: T, size: Sequence[int], fill_value: Number, dtype: DType | No
     return filled(size, fill_value, dtype or self.dtype)
 
 
-@operator("scalar_tensor(Scalar s, *, ScalarType? dtype=None) -> Tensor", samples=listed((2, None), (-0.0, None), (True, None), (1.5, dt.f16)))
+@operator("scalar_tensor(Scalar s, *, ScalarType? dtype=None) -> Tensor", samples=listed((2, None), (-0.0, None), (True, None),
+                                                                                         (1.5, dt.f16)))
 def scalar_tensor(s: Number, dtype: DType | None) -> T:
     """The number as a 0-d tensor, of type f32 without a dtype."""
     return filled((), s, dtype or dt.f32)
@@ -116,7 +121,8 @@ def _range(start: Number, end: Number, step: Number, dtype: DType | None) -> T:
     return elements((n,), lambda i: index(i * int(step) + int(start)), result)
 
 
-@operator("arange(Scalar end, *, ScalarType? dtype=None) -> Tensor", samples=listed((5, None), (0, None), (2.5, None), (7, dt.f16), (1, dt.i32)))
+@operator("arange(Scalar end, *, ScalarType? dtype=None) -> Tensor", samples=listed((5, None), (0, None), (2.5, None),
+                                                                                    (7, dt.f16), (1, dt.i32)))
 def arange(end: Number, dtype: DType | None) -> T:
     """0, 1, ..., end - 1; i64, or f32 if end is a float."""
     return _range(0, end, 1, dtype)
@@ -130,14 +136,16 @@ def arange_start(start: Number, end: Number, dtype: DType | None) -> T:
 
 
 @operator("arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None) -> Tensor",
-          samples=listed((2, 17, 3, None), (5, -5, -2, None), (0, 1, 0.1, None), (1.0, -1.0, -0.25, dt.f64), (0, 1, 0.125, dt.bf16)))  # fmt: skip
+          samples=listed((2, 17, 3, None), (5, -5, -2, None), (0, 1, 0.1, None), (1.0, -1.0, -0.25, dt.f64),
+                         (0, 1, 0.125, dt.bf16)))  # fmt: skip
 def arange_step(start: Number, end: Number, step: Number, dtype: DType | None) -> T:
     """start + i * step, ceil((end - start) / step) of them; floats: the product and the sum rounded."""
     return _range(start, end, step, dtype)
 
 
 @operator("linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None) -> Tensor",
-          samples=listed((0, 1, 5, None), (-2.5, 3, 8, None), (1, 1, 1, dt.f64), (0, 1, 0, None), (0, 10, 4, dt.i64), (0, 1, 7, dt.f16)))  # fmt: skip
+          samples=listed((0, 1, 5, None), (-2.5, 3, 8, None), (1, 1, 1, dt.f64), (0, 1, 0, None), (0, 10, 4, dt.i64),
+                         (0, 1, 7, dt.f16)))  # fmt: skip
 def linspace(start: Number, end: Number, steps: int, dtype: DType | None) -> T:
     """`steps` numbers from start to end, both exact: start + i * d in the first half, end - (steps - 1 - i) * d in the second."""
     if steps < 0:
@@ -173,7 +181,8 @@ def eye_rectangle(n: int, m: int, dtype: DType | None) -> T:
 
 
 @operator("_to_copy(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-          samples=lambda: [(like(3, 5, dtype=a), b) for a in ALL for b in ALL] + [(like(2), None), (like(), dt.i32), (like(0, 3), dt.f64)])  # fmt: skip
+          samples=lambda: [(like(3, 5, dtype=a), b) for a in ALL for b in ALL] + [(like(2), None), (like(), dt.i32),
+                                                                                  (like(0, 3), dt.f64)])  # fmt: skip
 def to_copy(self: T, dtype: DType | None) -> T:
     """A copy of self as `dtype`: floats round to nearest even, integers wrap, float -> integer saturates (NaN: 0)."""
     return copy(self) if dtype in (None, self.dtype) else cast(self, dtype or self.dtype)
@@ -188,14 +197,16 @@ def to_dtype(self: T, dtype: DType, non_blocking: bool, copy: bool) -> T:
 
 
 @operator("type_as(Tensor self, Tensor other) -> Tensor",
-          samples=lambda: [(like(3, dtype=a), like(2, dtype=b)) for a, b in zip(ALL, (*ALL[3:], *ALL[:3]), strict=True)])  # fmt: skip
+          samples=lambda: [(like(3, dtype=a), like(2, dtype=b)) for a,
+                           b in zip(ALL, (*ALL[3:], *ALL[:3]), strict=True)])  # fmt: skip
 def type_as(self: T, other: T) -> T:
     """self as the type of other."""
     return to_copy(self, other.dtype)
 
 
 @operator("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", inplace=True,
-          samples=listed((like(3, 4), like(4), False), (like(3), like(dtype=dt.i64), False), (like(2, dtype=dt.i32), like(2), False),
+          samples=listed((like(3, 4), like(4), False), (like(3), like(dtype=dt.i64), False),
+                         (like(2, dtype=dt.i32), like(2), False),
                          (like(0, 2), like(2), False), (like(2, dtype=dt.bool_), like(2), False)))  # fmt: skip
 def copy_from(self: T, src: T, non_blocking: bool) -> T:
     """src, broadcast to the shape and converted to the type of self."""
@@ -208,7 +219,8 @@ def fill(self: T, value: Number) -> T:
     return filled(self.shape, value, self.dtype)
 
 
-@operator("fill.Tensor(Tensor self, Tensor value) -> Tensor", inplace=True, samples=listed((like(3), like()), (like(2, dtype=dt.i64), like())))
+@operator("fill.Tensor(Tensor self, Tensor value) -> Tensor", inplace=True,
+          samples=listed((like(3), like()), (like(2, dtype=dt.i64), like())))
 def fill_tensor(self: T, value: T) -> T:
     """Every element is the 0-d value, as the type of self."""
     if value.shape:

@@ -235,7 +235,8 @@ def pow_tensor(self: Operand, exponent: Operand) -> T:
 
 
 @operator("pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
-          samples=listed((2, like(3, 4)), (2.5, like(5)), (-3, like(5, dtype=dt.i64, lo=0, hi=9)), (0.0, like(17, dtype=dt.f64))))  # fmt: skip
+          samples=listed((2, like(3, 4)), (2.5, like(5)), (-3, like(5, dtype=dt.i64, lo=0, hi=9)),
+                         (0.0, like(17, dtype=dt.f64))))  # fmt: skip
 def pow_scalar(self: Number, exponent: T) -> T:
     """self ** exponent for a number self."""
     return pow_tensor(self, exponent)

@@ -82,7 +82,7 @@ def _families(name: str, word: str) -> None:
     default.__doc__ = f"The {word} of all elements: NaN wins, -0 < +0."
     along.__doc__ = f"The {word} element over `dim` and its index: NaN wins, of equal ones (+0, -0) the first."
     other.__doc__ = f"The {word} of the two: NaN wins, -0 < +0."
-    arg.__doc__ = f"The index of the {word} element over `dim` (None: in the flattened tensor): NaN wins, of equal ones the first."
+    arg.__doc__ = f"The index of the {word} element over `dim` (None: of the flattened tensor): NaN wins, ties: the first."
     operator(f"a{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", family="extremes",
              samples=unary(ALL, *DIMS[:-1], shapes=FULL[:-1]))(a_extreme)  # fmt: skip
     operator(f"{name}(Tensor self) -> Tensor", family="extremes", samples=unary(ALL, shapes=FULL))(default)

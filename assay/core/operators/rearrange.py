@@ -16,11 +16,13 @@ from assay.core.operators.views import reindexed
 
 
 def _flipped(self: T, axes: Sequence[int]) -> T:
-    return elements(self.shape, lambda *i: load(self, *(self.shape[k] - 1 - x if k in axes else x for k, x in enumerate(i))), self.dtype)
+    return elements(self.shape, lambda *i: load(self, *(self.shape[k] - 1 - x if k in axes else x for k, x in enumerate(i))),
+                    self.dtype)
 
 
 @operator("flip(Tensor self, int[] dims) -> Tensor",
-          samples=listed((like(5), (0,)), (like(3, 4), (0, -1)), (like(3, 4), ()), (like(0, 3), (0,)), (like(1, 3, dtype=dt.i64), (1,))))  # fmt: skip
+          samples=listed((like(5), (0,)), (like(3, 4), (0, -1)), (like(3, 4), ()), (like(0, 3), (0,)),
+                         (like(1, 3, dtype=dt.i64), (1,))))  # fmt: skip
 def flip(self: T, axes: Sequence[int]) -> T:
     """The axes `dims` in reverse order."""
     return _flipped(self, dims(axes, len(self.shape)) if axes else ())
@@ -101,7 +103,8 @@ def _repeated(self: T, repeats: Sequence[int]) -> T:
 
 
 @operator("repeat(Tensor self, int[] repeats) -> Tensor",
-          samples=listed((like(3), (2,)), (like(2, 3), (2, 1)), (like(3), (2, 2)), (like(), (3,)), (like(2), (0,)), (like(0, 2), (2, 2))))  # fmt: skip
+          samples=listed((like(3), (2,)), (like(2, 3), (2, 1)), (like(3), (2, 2)), (like(), (3,)), (like(2), (0,)),
+                         (like(0, 2), (2, 2))))  # fmt: skip
 def repeat(self: T, repeats: Sequence[int]) -> T:
     """self repeated repeats[k] times along axis k; new axes at the front."""
     return _repeated(self, repeats)
@@ -115,7 +118,8 @@ def tile(self: T, reps: Sequence[int]) -> T:
 
 
 @operator("repeat_interleave.self_int(Tensor self, int repeats, int? dim=None) -> Tensor",
-          samples=listed((like(3), 2, 0), (like(2, 3), 2, None), (like(2, 3), 3, -1), (like(2), 0, 0), (like(0, 2), 2, 1)))  # fmt: skip
+          samples=listed((like(3), 2, 0), (like(2, 3), 2, None), (like(2, 3), 3, -1), (like(2), 0, 0),
+                         (like(0, 2), 2, 1)))  # fmt: skip
 def repeat_interleave(self: T, repeats: int, d: int | None) -> T:
     """Each element of axis `dim` (None: of the flattened tensor) `repeats` times in a row."""
     if repeats < 0:

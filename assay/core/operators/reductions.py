@@ -26,6 +26,7 @@ from assay.core.operators.compare import truth
 from assay.core.operators.pointwise import is_nan
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, FLOATS, unary
+from assay.core.operators.views import diagonal
 
 SHAPES = ((3, 4), (0, 3), (1, 17), (2, 3, 5), (9, 1))
 DIMS = (((0,), False), ((-1,), True), ((0, 1), False), ((), False), (None, True))
@@ -133,8 +134,6 @@ def prod_dim(self: T, d: int, keepdim: bool, dtype: DType | None) -> T:
 @operator("trace(Tensor self) -> Tensor", samples=unary(ALL, shapes=((3, 4), (4, 3), (0, 2), (1, 1))))
 def trace(self: T) -> T:
     """The sum of self[k,k], k ascending, from +0."""
-    from assay.core.operators.views import diagonal
-
     if len(self.shape) != 2:
         raise UserError(f"needs a matrix, not shape {list(self.shape)}")
     return total(diagonal(self, 0, 0, 1), (0,), _sum_type(self, None), keepdim=False)
@@ -219,7 +218,8 @@ def var_dim(self: T, d: Sequence[int] | None, unbiased: bool, keepdim: bool) -> 
     return var_correction(self, d, int(unbiased), keepdim=keepdim)
 
 
-@operator("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", samples=VAR_SAMPLES)
+@operator("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+          samples=VAR_SAMPLES)
 def var_correction(self: T, d: Sequence[int] | None, correction: Number | None, keepdim: bool) -> T:
     """sum (self - mean)**2 / max(n - correction, 0) over `dim`, in two passes; correction 1 by default."""
     v, _ = variance(self, dims(d, len(self.shape)), 1 if correction is None else correction, keepdim=keepdim)
@@ -239,23 +239,24 @@ def std_dim(self: T, d: Sequence[int] | None, unbiased: bool, keepdim: bool) -> 
     return std_correction(self, d, int(unbiased), keepdim=keepdim)
 
 
-@operator("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", samples=VAR_SAMPLES)
+@operator("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+          samples=VAR_SAMPLES)
 def std_correction(self: T, d: Sequence[int] | None, correction: Number | None, keepdim: bool) -> T:
     """The square root of the variance over `dim`; rounded to the type of self once."""
     v, _ = variance(self, dims(d, len(self.shape)), 1 if correction is None else correction, keepdim=keepdim)
     return cast(root(v), self.dtype)
 
 
-@operator("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-          samples=VAR_SAMPLES)  # fmt: skip
+@operator("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+          "-> (Tensor, Tensor)", samples=VAR_SAMPLES)  # fmt: skip
 def var_mean(self: T, d: Sequence[int] | None, correction: Number | None, keepdim: bool) -> tuple[T, T]:
     """The variance and the mean over `dim`."""
     v, m = variance(self, dims(d, len(self.shape)), 1 if correction is None else correction, keepdim=keepdim)
     return cast(v, self.dtype), cast(m, self.dtype)
 
 
-@operator("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-          samples=VAR_SAMPLES)  # fmt: skip
+@operator("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+          "-> (Tensor, Tensor)", samples=VAR_SAMPLES)  # fmt: skip
 def std_mean(self: T, d: Sequence[int] | None, correction: Number | None, keepdim: bool) -> tuple[T, T]:
     """The standard deviation and the mean over `dim`."""
     v, m = variance(self, dims(d, len(self.shape)), 1 if correction is None else correction, keepdim=keepdim)
@@ -288,16 +289,21 @@ def vector_norm(x: T, p: Number, axes: Sequence[int], dtype: DType | None, *, ke
     if p == -math.inf:
         not_empty(x, axes)
         return fold(math.inf, lambda a, e: op("min", a, magnitude(e)))
-    return fold(0, lambda a, e: a + op("pow", magnitude(e), p),
-                lambda s: select(op("eq", s, 0), op("pow", s, 1 / p), op("pow", s, 1 / p)) if p < 0 else
-                select(op("eq", s, 0), const(0, s.dtype), op("pow", s, 1 / p)))  # fmt: skip
+
+    def finish(s: E) -> E:
+        power = op("pow", s, 1 / p)
+        return select(op("eq", s, 0), const(0, s.dtype), power) if p > 0 else power
+
+    return fold(0, lambda a, e: a + op("pow", magnitude(e), p), finish)
 
 
 NORM_DIMS = ((None, False, None), ((0,), False, None), ((-1,), True, None), ((0, 1), False, dt.f64))
 
 
-@operator("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-          samples=unary(FLOATS, *((p, *rest) for p in (2, 1, 0, math.inf, -1.5, 3) for rest in NORM_DIMS), shapes=SHAPES))  # fmt: skip
+@operator("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+          "ScalarType? dtype=None) -> Tensor",
+          samples=unary(FLOATS, *((p, *rest) for p in (2, 1, 0, math.inf, -1.5, 3) for rest in NORM_DIMS),
+                        shapes=SHAPES))  # fmt: skip
 def linalg_vector_norm(self: T, ord: Number, d: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> T:
     """(sum |self|**ord)**(1/ord) over `dim`; ord = inf the largest |self|, -inf the smallest, 0 the number of non-zeros."""
     return vector_norm(self, ord, dims(d, len(self.shape)), dtype, keepdim=keepdim)

@@ -8,8 +8,8 @@ from typing import Any
 
 from assay.core.dtypes import i64
 from assay.core.errors import UserError
-from assay.core.index import affine
-from assay.core.lang import Ix, T, ix, load
+from assay.core.index import affine, ix
+from assay.core.lang import Ix, T, load
 from assay.core.operators.build import at, broadcast, copy, dim, elements, inserted, size_at
 from assay.core.operators.guards import known_index
 from assay.core.operators.registry import Apply, operator
@@ -373,7 +373,8 @@ def unfold(self: T, dimension: int, size: int, step: int) -> T:
     """Windows of `size` elements of an axis, `step` apart: y[..., w, ..., k] = self[..., w * step + k, ...]."""
     d = axis_of(self, dimension)
     if step <= 0 or not 0 <= size <= self.shape[d]:
-        raise UserError(f"size {size}, step {step} for an axis of {self.shape[d]}; allowed: 0 <= size <= {self.shape[d]}, step > 0")
+        allowed = f"0 <= size <= {self.shape[d]} (the axis), step > 0"
+        raise UserError(f"size {size}, step {step}; allowed: {allowed}")
     windows = (self.shape[d] - size) // step + 1
     shape = (*self.shape[:d], windows, *self.shape[d + 1 :], size)
     return elements(shape, lambda *i: load(self, *i[:d], i[d] * step + i[-1], *i[d + 1 : -1]), self.dtype)

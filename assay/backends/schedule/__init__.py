@@ -4,10 +4,11 @@
     summary  what a kernel computes, and where             cost     the modelled time of a schedule
     space    the schedules of a kernel, ranked             fuse     which lets are kernels of their own
     pack     copies of operands in the order of use        tune     timing the first few, remembering the winner
+    decide   all of it together
 
 No workload is known by name: everything follows from one fact per variable, rep[v] = (copies, lanes).
 """
 
-from assay.backends.schedule.choose import choose
+from assay.backends.schedule.decide import choose
 
 __all__ = ["choose"]

@@ -80,7 +80,7 @@ class Scope:
         for a, k in i.terms:
             x = self._atom(a)
             if wide:
-                x = np.asarray(x, object)
+                x = np.asarray(x).astype(object)  # of Python integers
             x = x * k if k != 1 else x
             result = x if result is i.c and i.c == 0 else result + x
         return result

@@ -325,7 +325,7 @@ def _interval(r: Row, args: tuple[E, ...], dtype: DType) -> Interval:
 def index(i: Index, dtype: DType = dt.i64) -> E:
     """The integer `i` as a value of type `dtype`.  Raises UserError where it may not fit."""
     e = as_index(i)
-    if not dtype.lo <= e.lo <= e.hi <= dtype.hi:
+    if e.lo <= e.hi and not (dtype.lo <= e.lo and e.hi <= dtype.hi):  # over an empty axis there is no value
         raise UserError(f"the index {e!r} lies in [{e.lo}, {e.hi}], which does not fit {dtype.name}")
     if e.is_const:
         return const(e.c, dtype)

@@ -8,8 +8,8 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype
-from assay.core.index import Ix
-from assay.core.lang import E, T, axes, const, convert, folds, index, ix, load, op, scan, select, tensor
+from assay.core.index import Ix, ix
+from assay.core.lang import E, T, axes, const, convert, folds, index, load, op, scan, select, tensor
 from assay.core.operators.build import constant, elements, inserted, need_float, size_at
 from assay.core.operators.build import dim as axis_of
 from assay.core.operators.order import at_least

@@ -105,8 +105,7 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
         if candidate is None:
             for source, t in zip(group.sources, group.tensors, strict=True):
                 final[source] = rebuild(t)
-            kernels.append(Kernel(tuple(final[s] for s in group.sources), reason="a reference function"))
-            continue
+            continue  # a reference function is no kernel
         for copy, choice in candidate.copies:
             final[copy] = rebuild(copy)
             kernels.append(Kernel((final[copy],), choice.schedule, reason=f"packs an operand: {choice.cost.seconds * 1e6:.1f} us"))

@@ -18,7 +18,7 @@ from assay.backends.schedule.prices import Prices
 from assay.backends.schedule.space import COARSE, Choice, rank
 from assay.backends.schedule.summary import Summary, loop_shape
 from assay.core import lang
-from assay.core.index import Ix, Var
+from assay.core.index import Ix, Var, ix
 from assay.core.lang import E, Program, T
 from assay.transforms.rewrite import inline_load, must_realise
 
@@ -304,7 +304,7 @@ class Decisions:
 
 def _identity(t: T, source: T) -> bool:
     """Whether `t` reads `source` only at its own element."""
-    own = tuple(lang.ix(v) for v in lang.axes(t.shape))
+    own = tuple(ix(v) for v in lang.axes(t.shape))
     return all(
         e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in ("load", "load_or_zero") and e.attr[0] is source
     )

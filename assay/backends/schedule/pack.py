@@ -20,7 +20,7 @@ from assay.backends.plan import Schedule
 from assay.backends.schedule.cost import bits
 from assay.backends.schedule.summary import Summary
 from assay.core import lang
-from assay.core.index import Ix, Var, values
+from assay.core.index import Ix, Var, ix, values
 from assay.core.lang import E, T
 
 REUSE = 16  # an operand read less often than this is read where it lies
@@ -57,7 +57,7 @@ class Tile:
         shape = (*(n[k] for k in lead), -(-n[self.axis] // self.size), *(n[k] for k in self.folded), self.size)
 
         def element(*i: Ix) -> E:
-            at: list[Ix] = [lang.ix(0)] * len(n)
+            at: list[Ix] = [ix(0)] * len(n)
             for k, x in zip(lead, i, strict=False):
                 at[k] = x
             for k, x in zip(self.folded, i[len(lead) + 1 : -1], strict=True):

@@ -1,0 +1,176 @@
+"""choose: the program keeps its bits, every tensor has one kernel, schedules are legal, decisions are the known good ones."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from assay.backends.placement import Placement, illegal
+from assay.backends.schedule import choose as entry
+from assay.backends.schedule.decide import candidates
+from assay.backends.schedule.fuse import Decisions, Model
+from assay.backends.schedule.machine import DEFAULTS
+from assay.backends.target import of
+from assay.core import dtypes as dt
+from assay.core import lang
+from assay.core.lang import input, op, program
+from assay.semantics.denote import bits_equal, run
+from benchmarks import workloads as w
+
+TARGET = of("x86_64", frozenset(("avx2", "fma", "f16c")), "test")
+
+
+@pytest.fixture(autouse=True)
+def fixed_machine(monkeypatch):
+    from assay.backends.schedule import decide as module
+
+    module._model.cache_clear()
+    monkeypatch.setattr(module, "machine", lambda: dataclasses.replace(DEFAULTS[8], threads=2))
+    yield
+    module._model.cache_clear()
+
+
+def whole(*outputs, effects=()):
+    inputs = [t for t in lang.order((*outputs, *effects)) if t.kind == "input"]
+    return program(inputs, outputs, effects)
+
+
+def m(name, *shape):
+    return w.matrix(name, *shape)
+
+
+PROGRAMS = {
+    "relu sum": lambda: whole(w.row_sum(w.each(w.pair(m("x", 7, 83), m("y", 7, 83), lambda a, b: a + b), lambda v: op("relu", v)))),
+    "softmax": lambda: whole(w.softmax(m("x", 5, 150))),
+    "layernorm": lambda: whole(w.layer_norm(m("x", 9, 70), m("w", 70), m("b", 70))),
+    "layernorm backward": lambda: whole(*w.layer_norm_backward(m("g", 9, 33), m("x", 9, 33), m("m", 9), m("r", 9), m("w", 33))),
+    "matmul": lambda: whole(w.product(m("a", 45, 67), m("b", 67, 53))),
+    "big matmul": lambda: whole(w.product(m("a", 130, 129), m("b", 129, 131))),
+    "attention": lambda: whole(w.attention(m("q", 2, 37, 16), m("k", 2, 37, 16), m("v", 2, 37, 16))),
+    "convolution": lambda: whole(w.conv2d(m("x", 2, 17, 19, 23), m("f", 18, 17, 3, 3), 1)),
+    "cat": lambda: whole(w.cat_rows(m("x", 3, 40), m("y", 5, 40), m("z", 2, 40))),
+    "argmax": lambda: whole(w.argmax(m("x", 6, 50))),
+    "cumsum": lambda: whole(w.cumsum(m("x", 6, 50))),
+    "column sum": lambda: whole(w.column_sum(m("x", 300, 70))),
+    "two users": lambda: (lambda e: whole(w.row_sum(e), w.each(e, lambda v: v + 1.0)))(w.each(m("x", 30, 90), lambda v: op("exp", v))),
+    "integer sum": lambda: whole(
+        lang.tensor((5,), lambda i: lang.fold(99, lang.const(3, dt.i64), lambda a, k: a + input("n", (5, 99), dt.i64)[i, k]))
+    ),
+}
+
+
+def special(t, rng):
+    """Values of every kind: NaN, infinities, signed zeros, subnormals among ordinary ones."""
+    if not t.dtype.is_float:
+        return rng.integers(-5, 5, t.shape).astype(t.dtype.numpy)
+    a = rng.standard_normal(t.shape).astype(t.dtype.numpy)
+    flat = a.reshape(-1)
+    for k, v in enumerate((np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, -1e-45, 3e38)):
+        if flat.size > 40 + 7 * k:
+            flat[40 + 7 * k] = v
+    return a
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_keeps_its_bits(name):
+    p = PROGRAMS[name]()
+    q, _ = entry(p, TARGET)
+    inputs = [special(t, np.random.default_rng(0)) for t in p.inputs]
+    for a, b in zip(run(p, inputs), run(q, inputs), strict=True):
+        assert a.shape == b.shape
+        assert bits_equal(a, b)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_tensor_has_one_kernel_after_what_it_reads(name):
+    q, plan = entry(PROGRAMS[name](), TARGET)
+    local = {t for k in plan.kernels for t, _ in k.local}
+    done = set(q.inputs)
+    for kernel in plan.kernels:
+        reads = set().union(*(t.reads for t in kernel.tensors), *(t.reads for t, _ in kernel.local))
+        assert reads - {t for t, _ in kernel.local} <= done
+        assert not set(kernel.tensors) & done
+        done |= set(kernel.tensors)
+    assert done | local >= set(q.tensors)
+    assert not done & local
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_schedules_are_legal_and_reasoned(name):
+    _, plan = entry(PROGRAMS[name](), TARGET)
+    for kernel in plan.kernels:
+        assert illegal(Placement(kernel), kernel.schedule, TARGET.lanes) is None
+        assert kernel.reason
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_candidate_is_legal(name):
+    model = Model(dataclasses.replace(DEFAULTS[8], threads=2))
+    for group in Decisions(PROGRAMS[name](), model).groups():
+        for c in candidates(group, model)[:40]:
+            from assay.backends.plan import Kernel
+
+            kernel = Kernel(c.tensors, c.choice.schedule, group.local)
+            assert illegal(Placement(kernel), kernel.schedule, TARGET.lanes) is None
+
+
+def test_the_choice_is_the_same_every_time():
+    p = PROGRAMS["layernorm"]()
+    first = entry(p, TARGET)
+    from assay.backends.schedule import decide as module
+
+    module._model.cache_clear()
+    second = entry(p, TARGET)
+    assert first[0] is second[0]
+    assert first[1] == second[1]
+
+
+def kernels(p):
+    return entry(p, TARGET)[1].kernels
+
+
+def test_an_elementwise_chain_is_one_kernel():
+    assert len(kernels(whole(w.gelu(m("x", 512, 512))))) == 1
+
+
+def test_an_elementwise_operand_of_a_contraction_is_stored():
+    p = whole(w.product(w.each(m("a", 256, 256), lambda v: op("exp", v)), m("b", 256, 256)))
+    assert any(k.tensors[0].body.op == "exp" for k in kernels(p))
+
+
+def test_a_matmul_gets_a_register_tile():
+    (last,) = [k for k in kernels(whole(w.product(m("a", 512, 512), m("b", 512, 512)))) if k.tensors[0].body.has_fold]
+    tile = last.schedule.copies * dict(last.schedule.jam)[0]
+    assert last.schedule.vector == 1
+    assert 8 <= tile <= 14
+
+
+def test_a_padded_copy_removes_the_guards_of_a_convolution():
+    ks = kernels(whole(w.conv2d(m("x", 8, 64, 32, 32), m("f", 64, 64, 3, 3), 1)))
+    assert ks[0].tensors[0].shape == (8, 64, 34, 34)
+    assert all(e.op != "load_or_zero" for e in lang.walk((ks[-1].tensors[0].body,)))
+
+
+def test_column_sums_of_one_shape_share_a_kernel():
+    x = m("x", 8192, 1024)
+    ks = kernels(whole(w.column_sum(x), w.column_sum(w.pair(x, x, lambda a, b: a * b))))
+    assert any(len(k.tensors) == 2 and k.schedule.carry for k in ks)
+
+
+def test_a_require_is_neither_inlined_nor_dropped():
+    p = whole(w.gather(m("x", 500, 64), input("at", (1000,), dt.i64)))
+    q, plan = entry(p, TARGET)
+    assert [t.kind for k in plan.kernels for t in k.tensors] == ["require", "let"]
+    assert len(lang.requires(q)) == 1
+
+
+def test_a_require_that_nothing_reads_has_a_kernel():
+    x = m("x", 64)
+    check = lang.require((64,), x[lang.axes((64,))[0]], x[lang.axes((64,))[0]] > 0.0, "[ValueError] {value}")
+    _, plan = entry(whole(w.each(x, lambda v: v + 1.0), effects=(check,)), TARGET)
+    assert any(check in k.tensors for k in plan.kernels)
+
+
+def test_decisions_say_what_was_weighed():
+    _, plan = entry(whole(w.softmax(m("x", 4096, 4096))), TARGET)
+    assert any("->" in d and "us" in d for d in plan.decisions)

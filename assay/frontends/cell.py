@@ -18,7 +18,7 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import Operator
 from assay.frontends import source
 from assay.frontends.layout import overlaps
-from assay.frontends.value import STATE, Trace, Value, abstract, apply_by_name, process, same_value
+from assay.frontends.value import STATE, Trace, Value, abstract, apply_by_name, leaked, process, same_value
 
 
 class Cell:
@@ -46,7 +46,7 @@ class Cell:
 
     def replace(self, value: Value, writer: str) -> None:
         """The storage after `writer` stored `value` in all of it."""
-        self._value = value
+        self._value, self.array = value, value.array
         self.written(writer)
 
     def written(self, writer: str) -> None:
@@ -88,9 +88,14 @@ def current(cell: Cell) -> Cell:
     """The cell that stands for `cell` here: itself, or, for one from outside the running capture, its stand-in there.
 
     A stand-in starts as an input of the graph that is bound to the memory of the cell.
+    Raises UserError for a cell of a capture that is over.
     """
     trace = STATE.trace
-    if trace is None or cell.owner is trace:
+    if cell.owner is trace:
+        return cell
+    if trace is None:
+        if cell.array is None:
+            raise leaked(cell.value)
         return cell
     found = trace.cells.get(cell)
     if found is None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from collections.abc import Iterable
 from typing import Any
 
 from assay.core.dtypes import category, dtype as dtype_of
@@ -24,8 +26,8 @@ def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     A list of sizes may be given as several arguments: x.view(2, 3).
     """
-    if kwargs.get("dtype") is not None:
-        kwargs = {**kwargs, "dtype": dtype_of(kwargs["dtype"])}
+    if kwargs:
+        kwargs = _spelled(base, kwargs)
     try:
         op, filled = find(base, args, kwargs)
     except UserError:
@@ -34,6 +36,17 @@ def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise
         op, filled = find(base, gathered, kwargs)
     return apply(op, filled)
+
+
+def _spelled(base: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments as the schemas name them: axis is dim, keepdims keepdim, input the first tensor; dtype a DType."""
+    known = {p.name for op in overloads(base.partition(".")[0]) for p in op.params}
+    spelled: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        if name not in known:
+            name = {"axis": "dim", "keepdims": "keepdim", "input": "self", "x": "self"}.get(name, name)
+        spelled[name] = dtype_of(value) if name == "dtype" and value is not None else value
+    return spelled
 
 
 def _gathered(base: str, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -62,7 +75,20 @@ def apply(op: Operator, args: tuple[Any, ...]) -> Any:
     if op.view:
         return _view(op, args[0], values)
     out = process(op, values)
-    return tuple(map(tensor.fresh, out)) if has_list_result(op) else tensor.fresh(out)
+    return _results(op, map(tensor.fresh, out)) if has_list_result(op) else tensor.fresh(out)
+
+
+_RECORDS: dict[tuple[str, ...], Any] = {}
+
+
+def _results(op: Operator, made: Iterable[Any]) -> tuple[Any, ...]:
+    """Several results: a tuple, with fields where the schema names them (x.max(1).values)."""
+    if not all(op.returns):
+        return tuple(made)
+    record = _RECORDS.get(op.returns)
+    if record is None:
+        record = _RECORDS[op.returns] = namedtuple("Results", op.returns)  # noqa: PYI024
+    return record(*made)
 
 
 def update(target: Any, functional: Operator, args: tuple[Any, ...]) -> Any:
@@ -104,7 +130,3 @@ def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
         parent.viewed(Link(op, values[1:], k), v) if shared else tensor.fresh(v) for k, v in enumerate(out)
     )
 
-
-def is_tracing() -> bool:
-    """Whether a capture is running in this thread."""
-    return STATE.trace is not None

@@ -139,6 +139,8 @@ def _sliced(view: Tensor, axis: int, s: slice) -> Tensor:
 
 def _index_tensor(i: Any) -> Tensor:
     at = i if isinstance(i, Tensor) else from_numpy(i) if isinstance(i, np.ndarray) else tensor(i)
+    if at.numel() == 0 and isinstance(i, list):
+        at = at.long()
     if at.dtype.is_float:
         raise UserError(f"{source.quoted()}  an index tensor must hold integers or booleans, not {at.dtype.name}")
     return at

@@ -70,6 +70,14 @@ def abstract(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...] | No
     return v
 
 
+def leaked(value: Value) -> UserError:
+    """The error of using a value whose capture is over."""
+    return UserError(
+        f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of a capture that is over, so it has no elements; "
+        "return tensors from a captured function instead of keeping them in a global or an attribute"
+    )
+
+
 def same_value(v: Value, strides: tuple[int, ...]) -> Value:
     """The value `v`, as it lies in memory with these strides."""
     made = abstract(v.shape, v.dtype, strides)
@@ -156,10 +164,7 @@ class Trace(Interpreter):
     def bind(self, value: Value, array: np.ndarray | None) -> Node:
         """An input that the function did not receive as an argument: a constant, or a tensor from outside."""
         if array is None:
-            raise UserError(
-                f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of another capture, which is over; "
-                "return tensors from a captured function instead of keeping them in a global or an attribute"
-            )
+            raise leaked(value)
         node = self.placeholder(value, f"bound_{1 + sum(n.value is not None for n in self.inputs)}")
         node.value = array
         return node

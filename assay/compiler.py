@@ -26,11 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
-from assay.core.dtypes import DType, dtype as dtype_of
 from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor
-from assay.frontends.cell import Cell, read
+from assay.frontends.cell import Cell
 from assay.frontends.creation import from_numpy
 from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE
@@ -120,7 +119,7 @@ def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], te
 
 
 def _static(x: Any) -> Any:
-    """A key that is equal only for arguments under which the function is the same: 1, 1.0 and True differ, and so do +0 and -0."""
+    """A key that is equal only for arguments that mean the same to the function: 1, 1.0 and True differ, so do +0 and -0."""
     if isinstance(x, float):
         return (float, struct.pack("<d", x))
     try:
@@ -218,7 +217,9 @@ class Compiled:
                 self._quick[key] = (entry, as_tensors)
         return result if as_tensors else optree.tree_map(_to_numpy, result, none_is_leaf=True)
 
-    def _entry(self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def _entry(
+        self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Entry:
         key = (structure, tuple(map(_signature, leaves)))
         with self._lock:
             found = self.entries.get(key)
@@ -237,7 +238,7 @@ class Compiled:
         compiled = self._distinct()
         if len(compiled) >= self.limit:
             raise UserError(
-                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; the call that would be one more differs "
+                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call would be one more and differs "
                 f"from the last one in {_difference(compiled[-1].described, described)}.\n"
                 "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
                 "(Compiled.limit)."
@@ -271,7 +272,11 @@ class Compiled:
                 head = str(at)
             else:
                 variadic = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), len(parameters))
-                head = parameters[at].name if at < variadic else f"{parameters[variadic].name if variadic < len(parameters) else 'args'}[{at - variadic}]"
+                head = (
+                    parameters[at].name
+                    if at < variadic
+                    else f"{parameters[variadic].name if variadic < len(parameters) else 'args'}[{at - variadic}]"
+                )
             names.append(head + "".join(f"[{k!r}]" for k in rest))
         return names
 
@@ -325,8 +330,8 @@ def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> Non
         for k, t in enumerate(tensors):
             if t.cell is not cell and np.may_share_memory(cell.array, t.cell.array):  # type: ignore[arg-type]
                 raise UserError(
-                    f"argument {k + 1} shares memory with another argument that the compiled function changes in place, through two "
-                    "numpy arrays; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
+                    f"argument {k + 1} shares memory, through two numpy arrays, with another argument that the compiled "
+                    "function changes in place; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
                 )
 
 
@@ -354,11 +359,15 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
     if backend not in ("cpp", "reference"):
         raise UserError(f"backend={backend!r}; allowed: 'cpp', 'reference'")
     if numerics == "fast":
-        raise Unsupported("numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'")
+        raise Unsupported(
+            "numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'"
+        )
     if dynamic:
         raise Unsupported("dynamic=True (one compiled entry for many sizes) is not there yet; each new size compiles once")
     if not strict:
-        raise Unsupported("strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used")
+        raise Unsupported(
+            "strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used"
+        )
     if f is None:
         return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic)
     if isinstance(f, Compiled):

@@ -145,7 +145,9 @@ class Graph:
         Raises UserError for a wrong number of values; `values` are those of the inputs, bound ones included.
         """
         if len(values) != len(self.inputs):
-            raise UserError(f"graph {self.name} has {len(self.inputs)} inputs ({', '.join(n.name for n in self.inputs)}), got {len(values)}")
+            raise UserError(
+                f"graph {self.name} has {len(self.inputs)} inputs ({', '.join(n.name for n in self.inputs)}), got {len(values)}"
+            )
         env: dict[Node, Any] = dict(zip(self.inputs, values, strict=True))
         for node in self.nodes:
             if node.kind == GETITEM:

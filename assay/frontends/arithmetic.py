@@ -1,6 +1,6 @@
 """Python's operators on tensors.
 
-    x + 2 is add.Scalar, x + y add.Tensor, x += y add_; 2 / x divides a 0-d tensor that takes the type of x
+x + 2 is add.Scalar, x + y add.Tensor, x += y add_; 2 / x divides a 0-d tensor that takes the type of x
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def _number(x: Any) -> bool:
 
 def _is_operand(x: Any) -> bool:
     if isinstance(x, np.ndarray):
-        raise UserError(f"an operator mixes a tensor and a numpy array of shape {x.shape}; wrap the array: assay.from_numpy(a) shares it")
+        raise UserError(
+            f"an operator mixes a tensor and a numpy array of shape {x.shape}; wrap the array: assay.from_numpy(a) shares it"
+        )
     return isinstance(x, Arithmetic) or _number(x)
 
 

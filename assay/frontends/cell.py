@@ -126,8 +126,8 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
     """
     if overlaps(shown.shape, shown.strides):
         raise UserError(
-            f"{source.quoted()}  {writer}: several elements of this {shown.dtype.name}{list(shown.shape)} are one element of memory "
-            f"(strides {list(shown.strides)}), so it cannot be written in place; clone() it first"
+            f"{source.quoted()}  {writer}: several elements of this {shown.dtype.name}{list(shown.shape)} are one element of "
+            f"memory (strides {list(shown.strides)}), so it cannot be written in place; clone() it first"
         )
     if STATE.trace is None:
         if shown.array is None or not shown.array.flags.writeable:

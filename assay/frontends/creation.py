@@ -1,7 +1,7 @@
 """Tensors from data, and the generator of random numbers.
 
-    assay.tensor(data)        copies                     assay.from_numpy(array)    shares the memory
-    assay.from_dlpack(x)      shares the memory          assay.manual_seed(seed)    restarts the default generator
+assay.tensor(data)        copies                     assay.from_numpy(array)    shares the memory
+assay.from_dlpack(x)      shares the memory          assay.manual_seed(seed)    restarts the default generator
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.dtypes import DType, dtype as dtype_of, f32, i64
+from assay.core.dtypes import DType, f32, i64
+from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import Unsupported, UserError
 from assay.frontends.cell import Cell
 from assay.frontends.tensor import NO_GRADIENTS, Tensor
@@ -88,7 +89,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise UserError(f"from_numpy() needs a numpy array, not {type(array).__name__}; use assay.tensor({array!r:.40})")
     dtype_of(array.dtype)
     if any(s % array.itemsize for s in array.strides) or not array.dtype.isnative:
-        raise UserError(f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first")
+        raise UserError(
+            f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first"
+        )
     return Tensor(Cell(array))
 
 

@@ -1,7 +1,7 @@
 """Calls of operators on tensor handles: overload resolution, in-place updates, results that share storage.
 
-    call("add", (x, 2), {})       resolve the overload by the arguments, then apply it
-    apply(op, arguments)          handles -> values -> the interpreter stack -> handles
+call("add", (x, 2), {})       resolve the overload by the arguments, then apply it
+apply(op, arguments)          handles -> values -> the interpreter stack -> handles
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections import namedtuple
 from collections.abc import Iterable
 from typing import Any
 
-from assay.core.dtypes import category, dtype as dtype_of
+from assay.core.dtypes import category
+from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import UserError
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
 from assay.frontends import source, tensor
 from assay.frontends.cell import Link
-from assay.frontends.value import STATE, Value, find, has_list_result, process, view_layouts
+from assay.frontends.value import Value, find, has_list_result, process, view_layouts
 
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 
@@ -87,7 +88,7 @@ def _results(op: Operator, made: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(made)
     record = _RECORDS.get(op.returns)
     if record is None:
-        record = _RECORDS[op.returns] = namedtuple("Results", op.returns)  # noqa: PYI024
+        record = _RECORDS[op.returns] = namedtuple("Results", op.returns)
     return record(*made)
 
 
@@ -126,7 +127,4 @@ def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
         )
     if not has_list_result(op):
         return parent.viewed(Link(op, values[1:], None), out) if shared else tensor.fresh(out)
-    return tuple(
-        parent.viewed(Link(op, values[1:], k), v) if shared else tensor.fresh(v) for k, v in enumerate(out)
-    )
-
+    return tuple(parent.viewed(Link(op, values[1:], k), v) if shared else tensor.fresh(v) for k, v in enumerate(out))

@@ -28,8 +28,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     masks = [i for i in indices if i is not None and i.dtype is bool_]
     if masks:
         raise Unsupported(
-            f"{source.quoted()}  x[mask] with a bool{list(masks[0].shape)} mask: its size depends on the data. Use assay.where(mask, x, other) "
-            "to choose, x.masked_fill(mask, value) to replace, (x * mask).sum() to reduce, or numpy: x.numpy()[mask.numpy()]."
+            f"{source.quoted()}  x[mask] with a bool{list(masks[0].shape)} mask: its size depends on the data. "
+            "Use assay.where(mask, x, other) to choose, x.masked_fill(mask, value) to replace, (x * mask).sum() to reduce, or numpy: x.numpy()[mask.numpy()]."
         )
     return dispatch.call("index.Tensor", (view, tuple(indices)), {})
 
@@ -64,11 +64,13 @@ def _put(view: Tensor, indices: list[Tensor | None], new: Any) -> None:
     single = not isinstance(new, Tensor) or new.numel() == 1
     if others or len(indices) > 1 or not single:
         raise Unsupported(
-            f"{source.quoted()}  x[mask] = values: how many values are used depends on the data. Use x = assay.where(mask, values, x) "
-            "with values of the shape of x, or x.masked_scatter_(mask, values)."
+            f"{source.quoted()}  x[mask] = values: how many values are used depends on the data. "
+            "Use x = assay.where(mask, values, x) with values of the shape of x, or x.masked_scatter_(mask, values)."
         )
     if mask.shape != view.shape[: mask.ndim]:
-        raise UserError(f"{source.quoted()}  a mask of shape {list(mask.shape)} does not fit a tensor of shape {list(view.shape)}")
+        raise UserError(
+            f"{source.quoted()}  a mask of shape {list(mask.shape)} does not fit a tensor of shape {list(view.shape)}"
+        )
     mask = mask.view(mask.shape + (1,) * (view.ndim - mask.ndim))
     dispatch.call("masked_fill_", (view, mask, new.reshape(()) if isinstance(new, Tensor) else new), {})
 
@@ -107,10 +109,14 @@ def _basic(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         elif hasattr(i, "__index__"):
             n, k = view.shape[axis], i.__index__()
             if not -n <= k < n:
-                raise OutOfBounds(f"{source.quoted()}  index {k} is out of bounds for axis {axis} of size {n}; allowed: {-n}..{n - 1}")
+                raise OutOfBounds(
+                    f"{source.quoted()}  index {k} is out of bounds for axis {axis} of size {n}; allowed: {-n}..{n - 1}"
+                )
             view = dispatch.call("select.int", (view, axis, k), {})
         else:
-            raise UserError(f"{source.quoted()}  an index must be an integer, a slice, None, ..., or a tensor, not {type(i).__name__}")
+            raise UserError(
+                f"{source.quoted()}  an index must be an integer, a slice, None, ..., or a tensor, not {type(i).__name__}"
+            )
     while indices and indices[-1] is None:
         indices.pop()
     return view, indices

@@ -49,10 +49,10 @@ def _shown(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1)
 
 
-def _float_format(shown: np.ndarray):  # noqa: ANN202
+def _float_format(shown: np.ndarray):
     """One format for all elements: integers as `1.`, else 4 decimals, or an exponent where the magnitudes need one."""
     finite = np.abs(shown[np.isfinite(shown) & (shown != 0)])
-    if finite.size == 0 or (finite == np.floor(finite)).all() and finite.max() < 1e8 and finite.max() / finite.min() < 1e8:
+    if finite.size == 0 or ((finite == np.floor(finite)).all() and finite.max() < 1e8 and finite.max() / finite.min() < 1e8):
         one = lambda v: f"{v:.0f}." if np.isfinite(v) else f"{v:.0f}"  # noqa: E731
     elif finite.max() / finite.min() > 1000 or finite.max() > 1e8 or finite.min() < 1e-4:
         one = lambda v: f"{v:.{DIGITS}e}"  # noqa: E731

@@ -21,7 +21,7 @@ def user_frame() -> tuple[str, int] | None:
 
 
 def where() -> str:
-    """"file:line" of the user's line, or ""."""
+    """ "file:line" of the user's line, or ""."""
     found = user_frame()
     return f"{found[0]}:{found[1]}" if found else ""
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from assay.core import dtypes
-from assay.core.dtypes import DType, dtype as dtype_of
+from assay.core.dtypes import DType
+from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import Unsupported, UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
@@ -179,12 +180,12 @@ class Tensor(Arithmetic):
         return self._elements("data_ptr()").__array_interface__["data"][0]
 
     @property
-    def T(self) -> Tensor:  # noqa: N802
+    def T(self) -> Tensor:
         """The axes in reverse order."""
         return self.permute(tuple(reversed(range(self.ndim))))
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802
+    def mT(self) -> Tensor:
         """The last two axes exchanged."""
         return self.transpose(-2, -1)
 
@@ -262,8 +263,8 @@ class Tensor(Arithmetic):
         v = self.value
         if v.array is None:
             raise UserError(
-                f"{source.quoted()}  {what} needs the elements of a {v.dtype.name}{list(v.shape)} tensor, which are not known while "
-                "the function is captured: a captured function cannot depend on data in Python.\n"
+                f"{source.quoted()}  {what} needs the elements of a {v.dtype.name}{list(v.shape)} tensor, which are not known "
+                "while the function is captured: a captured function cannot depend on data in Python.\n"
                 "  Instead: assay.where(condition, a, b) for a choice, tensor operators for arithmetic (x.sum(), x.amax()), "
                 "or end the compiled function here and go on in plain Python with its result."
             )
@@ -314,8 +315,8 @@ class Tensor(Arithmetic):
     def _number(self, what: str) -> Any:
         if self.numel() != 1:
             raise UserError(
-                f"{source.quoted()}  {what} of a tensor of shape {list(self.shape)} is ambiguous: it has {self.numel()} elements; "
-                "use x.any() or x.all(), or an element"
+                f"{source.quoted()}  {what} of a tensor of shape {list(self.shape)} is ambiguous: "
+                f"it has {self.numel()} elements; use x.any() or x.all(), or an element"
             )
         return self._elements(what).reshape(())[()]
 

@@ -73,8 +73,8 @@ def abstract(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...] | No
 def leaked(value: Value) -> UserError:
     """The error of using a value whose capture is over."""
     return UserError(
-        f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of a capture that is over, so it has no elements; "
-        "return tensors from a captured function instead of keeping them in a global or an attribute"
+        f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of a capture that is over, so it has no "
+        "elements; return tensors from a captured function instead of keeping them in a global or an attribute"
     )
 
 

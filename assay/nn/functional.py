@@ -5,7 +5,7 @@ A name that is not defined here is the operator of that name; F.relu(x, inplace=
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from assay.core.errors import Unsupported, UserError
@@ -103,102 +103,52 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, scale: float | None = None) -> Tensor:  # noqa: FBT001, FBT002  # fmt: skip
+                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # noqa: E501, FBT001, FBT002  # fmt: skip
     """softmax(query key^T * scale + mask) value; scale is 1 / sqrt(d) by default; a false mask element is -inf."""
-    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
-        if attn_mask is not None:
-            raise UserError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
-        rows, columns = query.shape[-2], key.shape[-2]
-        attn_mask = namespace.function("ones")(rows, columns, dtype="bool").tril()
-    if attn_mask is not None:
-        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype.name == "bool" else scores + attn_mask
-    weights = scores.softmax(-1)
-    return (dropout(weights, dropout_p) if dropout_p else weights) @ value
+    if dropout_p:
+        raise Unsupported("scaled_dot_product_attention(dropout_p=...): write softmax(q @ k.mT * scale) and F.dropout of it")
+    options = {"scale": scale, "enable_gqa": enable_gqa}
+    return dispatch.call("scaled_dot_product_attention", (query, key, value, attn_mask, 0.0, is_causal), options)
 
 
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps)) along dim."""
-    lengths = [(x * x).sum(dim).sqrt().clamp_min(eps) for x in (x1, x2)]
-    return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+                align_corners: bool | None = None) -> Tensor:  # noqa: FBT001  # fmt: skip
+    """`input` resampled to `size`, or by `scale_factor`, along the axes after the first two; mode "nearest" or "bilinear"."""
+    if mode not in ("nearest", "bilinear") or input.ndim != 4:
+        raise Unsupported(f"interpolate(mode={mode!r}) of a tensor of rank {input.ndim}; there: 'nearest', 'bilinear' of rank 4")
+    sizes = (size,) * 2 if isinstance(size, int) else size
+    factors = (float(scale_factor),) * 2 if isinstance(scale_factor, int | float) else scale_factor
+    corners = (bool(align_corners),) if mode == "bilinear" else ()
+    return dispatch.call(f"upsample_{mode}2d.vec", (input, sizes, *corners, factors), {})
 
 
 # ------------------------------------------------------------------------------------------------ losses
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
+def _code(reduction: str) -> int:
     if reduction not in REDUCTIONS:
         raise UserError(f"reduction={reduction!r}; allowed: {', '.join(map(repr, REDUCTIONS))}")
-    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+    return REDUCTIONS.index(reduction)
 
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """(x - y)^2"""
-    d = input - target
-    return _reduced(d * d, reduction)
+def _loss(name: str, base: str) -> Callable[..., Tensor]:
+    def loss(input: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> Tensor:
+        return dispatch.call(base, (input, target, *args), {**kwargs, "reduction": _code(reduction)})
+
+    loss.__name__ = loss.__qualname__ = name
+    loss.__doc__ = "torch.nn.functional's signature; reduction is a keyword: 'mean', 'sum' or 'none'."
+    return loss
 
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """|x - y|"""
-    return _reduced((input - target).abs(), reduction)
-
-
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 for |d| < delta, else delta (|d| - delta / 2)."""
-    d = (input - target).abs()
-    return _reduced(dispatch.call("where", (d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), {}), reduction)
-
-
-def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) for |d| < beta, else |d| - beta / 2; beta = 0 is l1_loss."""
-    d = (input - target).abs()
-    return _reduced(d if beta == 0 else dispatch.call("where", (d < beta, d * d * 0.5 / beta, d - 0.5 * beta), {}), reduction)
-
-
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
-             reduction: str = "mean") -> Tensor:  # fmt: skip
-    """-input[n, target[n], ...] weighted by class; the mean divides by the weights that counted."""
-    kept = target != ignore_index
-    at = dispatch.call("where", (kept, target, 0), {}).unsqueeze(1 if input.ndim > 1 else 0)
-    picked = -input.gather(1 if input.ndim > 1 else 0, at).squeeze(1 if input.ndim > 1 else 0)
-    scale = (weight.index_select(0, at.reshape(-1)).reshape(target.shape) if weight is not None else 1.0) * kept.to(input.dtype)
-    loss = dispatch.call("where", (kept, picked * scale, 0.0), {})
-    return loss.sum() / scale.sum() if reduction == "mean" else _reduced(loss, reduction)
-
-
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
-                  reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """nll_loss of log_softmax for class indices; -sum(target log_softmax) for class probabilities."""
-    if label_smoothing:
-        raise Unsupported("cross_entropy(label_smoothing=...): mix the target probabilities yourself and pass them as target")
-    logs = input.log_softmax(1 if input.ndim > 1 else 0)
-    if not target.dtype.is_float:
-        return nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
-    if weight is not None:
-        logs = logs * weight.reshape(_along_classes(weight.shape[0], input.ndim))
-    loss = -(logs * target).sum(1 if input.ndim > 1 else 0)
-    return loss.sum() / (input.shape[0] if input.ndim > 1 else 1) if reduction == "mean" and input.ndim <= 2 else _reduced(loss, reduction)
-
-
-def _along_classes(classes: int, rank: int) -> Sequence[int]:
-    return (classes,) if rank == 1 else (1, classes, *(1,) * (rank - 2))
-
-
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean") -> Tensor:
-    """-(y log x + (1 - y) log(1 - x)), logarithms not below -100 (PyTorch)."""
-    loss = -(target * input.log().clamp_min(-100.0) + (1 - target) * (-input).log1p().clamp_min(-100.0))
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
-                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """-(w y log sigmoid(x) + (1 - y) log sigmoid(-x))"""
-    positive = target * logsigmoid(input)
-    loss = -((positive if pos_weight is None else positive * pos_weight) + (1 - target) * logsigmoid(-input))
-    return _reduced(loss if weight is None else loss * weight, reduction)
+mse_loss, l1_loss = _loss("mse_loss", "mse_loss"), _loss("l1_loss", "l1_loss")
+smooth_l1_loss, huber_loss = _loss("smooth_l1_loss", "smooth_l1_loss"), _loss("huber_loss", "huber_loss")
+binary_cross_entropy = _loss("binary_cross_entropy", "binary_cross_entropy")
+binary_cross_entropy_with_logits = _loss("binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits")
+nll_loss, cross_entropy = _loss("nll_loss", "nll_loss_nd"), _loss("cross_entropy", "cross_entropy_loss")
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log target - input), 0 where target is 0; "batchmean" divides the sum by the first size."""
-    loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
-    return loss.sum() / input.shape[0] if reduction == "batchmean" else _reduced(loss, reduction)
+    """target (log target - input); reduction "batchmean" divides the sum by the first size."""
+    if reduction == "batchmean":
+        return kl_div(input, target, reduction="sum", log_target=log_target) / input.shape[0]
+    return dispatch.call("kl_div", (input, target, _code(reduction)), {"log_target": log_target})

@@ -58,7 +58,22 @@ def random_step(rng: np.random.Generator, live: list[np.ndarray]) -> Step:
     others = [j for j, b in enumerate(live) if np.broadcast_shapes(*compatible(a.shape, b.shape)) == a.shape]
     j = int(rng.choice(others))
     kind = rng.choice(
-        ["slice", "select", "permute", "newaxis", "reshape", "expand", "add_", "mul_", "set_slice", "set_number", "copy_", "pure", "relu", "clone"]
+        [
+            "slice",
+            "select",
+            "permute",
+            "newaxis",
+            "reshape",
+            "expand",
+            "add_",
+            "mul_",
+            "set_slice",
+            "set_number",
+            "copy_",
+            "pure",
+            "relu",
+            "clone",
+        ]
     )
     axis = int(rng.integers(a.ndim)) if a.ndim else 0
     number = float(rng.integers(-3, 4))

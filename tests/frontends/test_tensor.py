@@ -49,7 +49,9 @@ def test_tensor_copies_and_from_numpy_shares() -> None:
     assert np.shares_memory(y.t()[1:].numpy(), a)
 
 
-@pytest.mark.parametrize("a", [np.arange(12.0).reshape(3, 4)[::-1], np.arange(12.0).reshape(3, 4)[:, ::-2], np.arange(12.0).reshape(3, 4).T])
+@pytest.mark.parametrize(
+    "a", [np.arange(12.0).reshape(3, 4)[::-1], np.arange(12.0).reshape(3, 4)[:, ::-2], np.arange(12.0).reshape(3, 4).T]
+)
 def test_from_numpy_takes_any_strides(a: np.ndarray) -> None:
     x = assay.from_numpy(a)
     assert x.numpy() is a
@@ -160,7 +162,9 @@ INDICES = [
 def test_indexing_is_numpys(index: Any) -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = assay.from_numpy(a.copy())
-    index_of_array = tuple(np.array(i, np.int64) if isinstance(i, list) else i for i in index) if isinstance(index, tuple) else index
+    index_of_array = (
+        tuple(np.array(i, np.int64) if isinstance(i, list) else i for i in index) if isinstance(index, tuple) else index
+    )
     want = a[index_of_array]
     got = x[index]
     assert (got.shape, got.tolist()) == (want.shape, want.tolist())
@@ -231,7 +235,13 @@ def test_reflected_operators(a: Any, b: Any) -> None:
     for got, want in [(a + x, a + y), (a * x, a * y), (a == x, a == y), (a < x, a < y)]:
         assert got.tolist() == want.tolist()
     if not isinstance(a, bool):
-        for got, want in [(a - x, a - y), (a // x, a // y), (a % x, a % y), (a**x, a**y), (a / x, np.float32(a) / y.astype(np.float32))]:
+        for got, want in [
+            (a - x, a - y),
+            (a // x, a // y),
+            (a % x, a % y),
+            (a**x, a**y),
+            (a / x, np.float32(a) / y.astype(np.float32)),
+        ]:
             assert got.tolist() == want.tolist()
         assert (a - x).dtype is x.dtype
 

@@ -42,6 +42,7 @@ class Loop:
     parent: int
     depth: int
     key: int | tuple[str, int] | None = None
+    also: tuple[int, ...] = ()  # variables that advance together with `var`: the folds that a carry cuts
 
 
 class Nest:
@@ -82,11 +83,11 @@ class Nest:
 
     def _build(self) -> None:
         k, s = self.summary, self.schedule
-        at, cut = -1, None
-        if s.carry is not None:
-            cut = next((f for f in k.folds if f.place == k.axes_mask), None)
-            if cut is not None:
-                at = self._add(cut.var, -(-cut.n // s.carry), s.carry, at)
+        at = -1
+        cut = [f for f in k.folds if f.place == k.axes_mask] if s.carry is not None else []
+        if cut:
+            at = self._add(cut[0].var, -(-cut[0].n // s.carry), s.carry, at)
+            self.loops[at].also = tuple(f.var for f in cut[1:])
         block: dict[int, int] = {}
         for axis, b in s.order or tuple((a, None) for a in range(k.rank)):
             n, tile = k.sizes[axis], self.copies[axis] * self.lanes[axis]
@@ -98,7 +99,7 @@ class Nest:
             else:
                 at = self.loop_of[axis] = self._add(axis, -(-min(block.get(axis, n), n) // tile), tile, at, axis)
         self.spine = len(self.loops)
-        waiting = [(f.var, f.place, min(f.n, s.carry or f.n) if f is cut else f.n) for f in k.folds]
+        waiting = [(f.var, f.place, min(f.n, s.carry or f.n) if f in cut else f.n) for f in k.folds]
         waiting += [(v, place, k.sizes[v]) for v, place in k.rows.items()]
         for v, place, n in sorted(waiting):  # a fold is numbered before the folds inside it
             tile = self.copies[v] * self.lanes[v]
@@ -312,6 +313,8 @@ def _walk(nest: Nest, a: Access) -> _Walk:
     for j in loops:
         loop = nest.loops[j]
         d = a.stride(loop.var, loop.step)
+        for v in loop.also:
+            d = max(d, a.stride(v, loop.step))
         ladder.append((lines, len(dims), loop.trips, d))
         if d:
             lines *= loop.trips if d >= LINE else max(1.0, loop.trips * d / LINE)
@@ -422,7 +425,11 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
     streams = bytes_["l3"].written > 0 and _streams(nest)  # where the output stays in the cache, bypassing it only hurts
     loops = [-1]
     if m.threads > 1 and not any(t.kind == "scatter" for t in k.tensors):
-        loops += [j for j in range(nest.spine) if nest.loops[j].key is not None and nest.loops[j].trips >= 2]
+        blocked = {a for a, b in s.order if b is not None}  # such an axis is divided by its blocks
+        loops += [
+            j for j in range(nest.spine)
+            if nest.loops[j].key is not None and nest.loops[j].key not in blocked and nest.loops[j].trips >= 2
+        ]  # fmt: skip
     best, at, stream = Cost(math.inf, {}), -1, False
     for j in loops:
         for bypass in (False, True) if streams else (False,):

@@ -192,6 +192,8 @@ class Printer:
         if v.op == "const":
             return [spell.broadcast(t, v.dtype, width) for t in names.texts]
         block = self.place(v)
+        if block is self.block:  # at each use: a register is taken for as short as possible, and g++ shares equal ones
+            return [spell.broadcast(t, v.dtype, width) for t in names.texts]
         found = block.broadcasts.get((v, width))
         if found is None:
             kind = "L" if width == 64 and v.dtype is dt.bool_ else TYPES[v.dtype].vector

@@ -148,6 +148,7 @@ class Store:
     flat: Ix
     cond: Value | None = None
     indices: tuple[Ix, ...] = ()
+    atoms: tuple[Value, ...] = ()  # the values that the indices read
     step: int = 0  # scan: distance, in elements, between the states
 
 
@@ -210,7 +211,7 @@ class Placement:
             access = Access(None, t.shape, idx, t.dtype, False, output=number)
             old = self._value("load", tuple(self._atoms(idx)), access, t.dtype, every, every, (t.lo, t.hi))
             body = self._row(t.combine, (old, body), t.dtype, (t.lo, t.hi))
-        return Store(t, body, flatten(t.shape, idx), indices=idx)
+        return Store(t, body, flatten(t.shape, idx), indices=idx, atoms=tuple(self._atoms(idx)))
 
     # -------------------------------------------------------------------------------------------- construction
 
@@ -439,8 +440,8 @@ class Placement:
 
     @property
     def roots(self) -> list[Value]:
-        """The values that are stored or checked."""
-        return [v for s in self.stores for v in (s.value, s.cond) if v is not None]
+        """The values that are stored or checked, or say where."""
+        return [v for s in self.stores for v in (s.value, s.cond, *s.atoms) if v is not None]
 
 
 # ------------------------------------------------------------------------------------------------ schedules on it
@@ -523,7 +524,7 @@ def carried(p: Placement, lanes: int) -> tuple[Fold, ...] | None:
         outer = [v for v in outer if v not in inner]
         if len(outer) != 1 or len(outer[0].args) != 1 or outer[0].dtype is not s.tensor.dtype:
             return None
-        if outer[0].within != frozenset(a for a in p.axes if a):
+        if not outer[0].within or outer[0].within != frozenset(a for a in p.axes if a):
             return None
         found.append(outer[0].attr)
     if len({f.loop.n for f in found}) != 1 or any(v.op == "fill" for v in p.values):
@@ -557,8 +558,8 @@ def illegal(p: Placement, s: Schedule, lanes: int) -> str | None:
     if s.vector is not None and dict(s.jam).get(s.vector, 1) > 1:
         return f"axis {s.vector} is both vector and jam"
     threaded = s.threads[1] if isinstance(s.threads, tuple) else s.threads
-    if isinstance(s.threads, tuple) and not any(k == threaded and block is not None for k, block in s.order):
-        return f"threads over blocks of axis {threaded}, which has none"
+    if threaded is not None and isinstance(s.threads, tuple) is not any(k == threaded and b is not None for k, b in s.order):
+        return f"threads {s.threads}: an axis is divided by its blocks where it has them"
     tied = {a for a in (s.vector, threaded, *(k for k, u in s.jam if u > 1)) if a is not None} - free
     if tied:
         return f"axes {sorted(tied)} of a scatter may write the same element twice: they must run in order"

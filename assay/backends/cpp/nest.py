@@ -150,11 +150,8 @@ class Nest:
                 self._loops(at + 1, ranges, bottom)
             self._close(inner, name, tiles, bounds)
         for tail in tiles.tails:
-            if bounds is not None:
-                p.line(f"if({bounds[1]}>{tiles.steps}&&{bounds[0]}<={tiles.steps}){{")
-            self._tail(loop, tail, lambda: self._loops(at + 1, ranges, bottom))
-            if bounds is not None:
-                p.line("}")
+            last = "" if bounds is None else f"if({bounds[1]}>{tiles.steps}&&{bounds[0]}<={tiles.steps})"
+            print_tail(p, loop, tail, lambda: self._loops(at + 1, ranges, bottom), last)
 
     def _close(self, inner: Block, name: str, tiles: Tiles, bounds: tuple[str, str] | None) -> None:
         """Append the loop around `inner` to the current block."""
@@ -186,9 +183,6 @@ class Nest:
         if rep.lanes > 1:
             return p.loop(loop, [base + q * rep.lanes + ix(p.lane) for q in range(rep.copies)], rep)
         return p.loop(loop, [base + q for q in range(rep.copies)], rep)
-
-    def _tail(self, loop: Loop, tail: Tail, bottom: Callable[[], None]) -> None:
-        print_tail(self.printer, loop, tail, bottom)
 
     # -------------------------------------------------------------------------------------------- carry
 
@@ -304,20 +298,20 @@ class Nest:
             p.line(f"if(some(~{text})){{{cells}}}")
 
 
-def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None]) -> None:
-    """Print the last elements of a loop."""
+def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None], condition: str = "") -> None:
+    """Print the last elements of a loop, under an `if`."""
     outer = p.block
     if tail.count:
         counter, name = p.counter(tail.count) if tail.count > 1 else (ix(0), "")
         with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, [counter + tail.start]):
             bottom()
         head = f"for(long {name}=0;{name}<{tail.count};{name}++){{" if name else "{"
-        outer.lines += [head, *inner.lines, "}"]
+        outer.lines += [condition + head, *inner.lines, "}"]
         return
     at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
     with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, at, Rep(len(at), tail.lanes)):
         bottom()
-    outer.lines += ["{", *inner.lines, "}"]
+    outer.lines += [condition + "{", *inner.lines, "}"]
 
 
 def print_fill(p: Printer, v: Value) -> None:

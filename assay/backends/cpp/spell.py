@@ -149,7 +149,7 @@ def convert(x: str, old: DType, new: DType, vector: bool) -> str:
 
 def _convert_vector(x: str, old: DType, new: DType) -> str:
     if old is dt.bool_:
-        x = f"({x}&{'bL(1)' if wide(new) else '1'})"
+        x = f"({x}&{'bL(1)' if new is dt.i64 else '1'})"
         return x if not new.is_float else f"to{TYPES[new].vector}({x})"
     if new.is_float or wide(new):
         return f"to{TYPES[new].vector}({x})" if TYPES[new].vector != TYPES[old].vector else x

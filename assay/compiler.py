@@ -16,6 +16,7 @@ through a checked index.
 from __future__ import annotations
 
 import functools
+import inspect
 import struct
 import threading
 import time
@@ -168,7 +169,10 @@ class Compiled:
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
         self._lock = threading.RLock()
         self._misses = 0
-        self._calls = 0
+        try:
+            self._parameters: inspect.Signature | None = inspect.signature(f)
+        except (TypeError, ValueError):
+            self._parameters = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or STATE.trace is not None:
@@ -203,6 +207,9 @@ class Compiled:
         """Any call: nested arguments, static ones, shared storage, changed inputs."""
         if STATE.trace is not None:
             return self.function(*args, **kwargs)
+        if kwargs and self._parameters is not None:
+            bound = self._parameters.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
         leaves, structure = flatten(args, kwargs)
         tensors = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves if is_tensor(x)]
         entry = self._entry(leaves, structure, tensors, args, kwargs)
@@ -259,12 +266,7 @@ class Compiled:
 
     def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
         """The name of each leaf of the arguments: x, weights[2], options['scale']."""
-        import inspect
-
-        try:
-            parameters = list(inspect.signature(self.function).parameters.values())
-        except (TypeError, ValueError):
-            parameters = []
+        parameters = list(self._parameters.parameters.values()) if self._parameters is not None else []
         names: list[str] = []
         paths = optree.tree_paths((args, kwargs), none_is_leaf=True)  # type: ignore[arg-type]
         for kind, at, *rest in paths:

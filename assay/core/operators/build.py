@@ -61,6 +61,12 @@ def float_type(d: DType) -> DType:
     return d if d.is_float else dt.f32
 
 
+def largest_of(d: DType) -> float:
+    """The largest finite value of a float type."""
+    mantissa, exponent = {"f16": (11, 15), "bf16": (8, 127), "f32": (24, 127), "f64": (53, 1023)}[d.name]
+    return math.ldexp(2 - math.ldexp(1, 1 - mantissa), exponent)
+
+
 def need_float(x: T) -> DType:
     """The type of `x`, which must be a float type."""
     if not x.dtype.is_float:

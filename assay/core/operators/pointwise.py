@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from assay.core import dtypes as dt
-from assay.core.dtypes import DType
 from assay.core.errors import UserError
 from assay.core.lang import E, T, bitcast, const, op, select
-from assay.core.operators.build import Number, Operand, number, pointwise, result_type
+from assay.core.operators.build import Number, Operand, largest_of, number, pointwise, result_type
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, FLOATS, NUMBERS, binary, like, listed, unary, with_scalar
 
@@ -205,19 +204,13 @@ def nan_to_num(self: T, nan: float | None, posinf: float | None, neginf: float |
     """NaN becomes nan (0), infinities become posinf, neginf (the largest finite values of the type); integers stay."""
     if not self.dtype.is_float:
         return pointwise(lambda x: x, self)
-    largest = largest_finite(self.dtype)
+    largest = largest_of(self.dtype)
     high = number(largest if posinf is None else posinf, self.dtype)
     low = number(-largest if neginf is None else neginf, self.dtype)
     zero = number(nan or 0.0, self.dtype)
     return pointwise(
         lambda x: select(is_nan(x), zero, select(op("eq", x, math.inf), high, select(op("eq", x, -math.inf), low, x))), self
     )
-
-
-def largest_finite(d: DType) -> float:
-    """The largest finite value of a float type."""
-    mantissa, exponent = {"f16": (11, 15), "bf16": (8, 127), "f32": (24, 127), "f64": (53, 1023)}[d.name]
-    return math.ldexp(2 - math.ldexp(1, 1 - mantissa), exponent)
 
 
 # ------------------------------------------------------------------------------------------------ signs, rounding

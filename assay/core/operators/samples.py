@@ -7,6 +7,7 @@ A sample is a tuple of arguments in schema order in which each tensor is a `Like
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
+from assay.core.operators.build import largest_of
 from assay.core.operators.schema import TENSOR_TYPES
 
 Samples = Callable[[], Iterable[tuple[Any, ...]]]
@@ -115,10 +117,8 @@ def special_values(d: DType) -> list[Any]:
         return [True, False]
     if not d.is_float:
         return [0, 1, d.lo, d.hi, *([-1] if d.kind == "int" else [])]
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(d.numpy)
-    largest, normal = float(info.max), float(info.smallest_normal)
+    largest = largest_of(d)
+    normal = math.ldexp(1, {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[d.name])
     tiny = _TINY[d.name]
     return [np.nan, np.inf, -np.inf, 0.0, -0.0, tiny, -tiny, normal, largest, -largest, 1.0, -1.0, 0.5, 1.5, 2.5]
 

@@ -215,8 +215,8 @@ def conv_transpose2d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Si
 
 
 def _general(rows: Sequence[tuple[Any, ...]], rows_transposed: Sequence[tuple[Any, ...]]) -> Any:
-    direct = [(*row[:6], False, (0,) * len(row[3]), row[6]) for row in rows]
-    turned = [(*row[:5], row[7], True, row[5], row[6]) for row in rows_transposed]
+    direct: list[tuple[Any, ...]] = [(*row[:6], False, (0,) * len(row[3]), row[6]) for row in rows]
+    turned: list[tuple[Any, ...]] = [(*row[:5], row[7], True, row[5], row[6]) for row in rows_transposed]
     return listed(*(row for row in direct + turned if len(row[0].shape) == len(row[3]) + 2))
 
 

@@ -184,11 +184,12 @@ def _replicate(self: T, pad: Sequence[int]) -> T:
 
 
 def _circular(self: T, pad: Sequence[int]) -> T:
-    pads = amounts(pad, len(self.shape))
-    for n, (a, b) in zip(self.shape, pads, strict=True):
+    cropped = constant_pad_nd(self, [min(p, 0) for p in pad], 0)
+    pads = [(max(a, 0), max(b, 0)) for a, b in amounts(pad, len(self.shape))]
+    for n, (a, b) in zip(cropped.shape, pads, strict=True):
         if max(a, b) > n:
             raise UserError(f"circular pads ({a}, {b}) of an axis of size {n}; allowed: at most the size")
-    return _mapped(self, pads, lambda i, n: i % n)
+    return _mapped(cropped, pads, lambda i, n: i % n)
 
 
 _MODES: dict[str, Callable[[T, Sequence[int]], T]] = {"reflect": _reflect, "replicate": _replicate, "circular": _circular}

@@ -86,6 +86,8 @@ def _bilinear(x: T, sizes: Sizes, *, align_corners: bool) -> T:
     height, width = x.shape[2:]
 
     def line(at: Callable[[Ix], E], i: Ix, n: int, m: int) -> E:
+        if n == m:
+            return at(i)
         place, over, whole = _linear_place(i, n, m, align_corners=align_corners)
         after = place + 1 if place.hi + 1 < n else as_index(op("min", index(place + 1), n - 1))
         share = convert(index(over), how) / const(whole, how)
@@ -104,7 +106,7 @@ def _bilinear(x: T, sizes: Sizes, *, align_corners: bool) -> T:
 def upsample_bilinear2d(self: T, output_size: Sizes, align_corners: bool, scales_h: float | None, scales_w: float | None) -> T:
     """Linear interpolation along the rows, then between them: a*(1 - t) + b*t, each operation rounded.
 
-    Output i lies at max((i + 1/2)*n/m - 1/2, 0), with align_corners at i*(n - 1)/(m - 1).
+    Output i lies at max((i + 1/2)*n/m - 1/2, 0), with align_corners at i*(n - 1)/(m - 1); an axis that keeps its size is copied.
     """
     _need(self, 2, output_size, [scales_h, scales_w])
     return _bilinear(self, output_size, align_corners=align_corners)

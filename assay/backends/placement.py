@@ -11,7 +11,7 @@ rep[loop] = (copies, lanes) from the schedule, a value costs prod(copies over va
 innermost loop of `within`, and it is a vector where a loop of `varies` has lanes.  That alone gives hoisting, reuse,
 register tiles and recomputation.
 
-Addresses are `Ix` over symbols: the variables of loops, and variables that stand for values read from data (gather).
+Addresses are `Ix` over the variables of loops, and `Symbol`s that stand for values read from data (gather).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from assay.backends.plan import Kernel, Schedule
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
+from assay.core.index import Ix, Val, Var, _atom, affine, ix, rewrite, values, variable
 from assay.core.lang import E, T, accumulators, axes, expand, walk
 
 _SYMBOLS = 1 << 18  # levels of the symbols of a kernel: above every axis, below fresh variables
@@ -66,6 +66,26 @@ class Value:
 
     def __repr__(self) -> str:
         return f"v{self.order}={self.op}({', '.join(f'v{a.order}' for a in self.args)})"
+
+
+class Symbol(Val):
+    """An atom of an index that stands for an integer value; `mark` is what it adds to the `free` variables of an index."""
+
+    __slots__ = ("mark",)
+    mark: Var
+
+
+_symbols: dict[tuple[int, int, int], Symbol] = {}
+
+
+def _symbol(k: int, lo: int, hi: int) -> Symbol:
+    """Symbol number k of a kernel, lo <= symbol <= hi (interned: kernels compiled later use the same ones)."""
+    found = _symbols.get((k, lo, hi))
+    if found is None:
+        found = _symbols[k, lo, hi] = Symbol()
+        found.mark = variable(_SYMBOLS + k, 2)
+        found.key, found.free, found.lo, found.hi = (2, k, lo, hi), found.mark.free, lo, hi
+    return found
 
 
 class Access(NamedTuple):
@@ -159,6 +179,7 @@ class Placement:
              scatter, the shape without the scanned axis of a scan.  `Schedule` numbers these axes.
     stores   one for each tensor
     values   every value in topological order
+    symbols  the value that each symbol stands for, by its mark
     """
 
     def __init__(self, kernel: Kernel, proves: Callable[[T, E], bool] = lambda t, e: False) -> None:
@@ -347,20 +368,20 @@ class Placement:
         def atom(a: Var | Val) -> Ix:
             if isinstance(a, Var):
                 return env[a]
-            return self._symbol(self._memo[self._key(a.e, env)])
+            return self._standing(self._memo[self._key(a.e, env)])
 
         return rewrite(i, atom) if i.terms else i
 
-    def _symbol(self, v: Value) -> Ix:
-        """An index that stands for an integer value: lo + symbol."""
+    def _standing(self, v: Value) -> Ix:
+        """An index that stands for an integer value."""
         found = self._symbol_of.get(v)
         if found is None:
             if v.op == "idx":
                 found = v.attr
             else:
-                var = variable(_SYMBOLS + len(self.loops) + len(self.symbols), v.hi - v.lo + 1)
-                self.symbols[var] = v
-                found = v.lo + ix(var)
+                symbol = _symbol(len(self.loops) + len(self.symbols), v.lo, v.hi)
+                self.symbols[symbol.mark] = v
+                found = _atom(symbol)
             self._symbol_of[v] = found
         return found
 
@@ -610,6 +631,6 @@ def _union(sets: Sequence[frozenset[Loop]]) -> frozenset[Loop]:
 
 
 __all__ = [
-    "ONE", "Access", "Fill", "Fold", "Loop", "Placement", "Rep", "Store", "Value", "carried", "copies", "disjoint_axes",
+    "ONE", "Access", "Fill", "Fold", "Loop", "Placement", "Rep", "Store", "Symbol", "Value", "carried", "copies", "disjoint_axes",
     "domain", "flatten", "illegal", "in_rows", "is_vector", "reachable", "replication", "tile",
 ]  # fmt: skip

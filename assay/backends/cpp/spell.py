@@ -60,7 +60,9 @@ def constant(bits: int, d: DType) -> str:
         return "true" if v else "false"
     if d is dt.i64:
         return f"({v}L)" if v != d.lo else "(-0x7fffffffffffffffL-1)"
-    return f"({v})" if v != dt.i32.lo else "(-0x7fffffff-1)"
+    if d is dt.i32:
+        return f"({v})" if v != d.lo else "(-0x7fffffff-1)"
+    return f"({TYPES[d].register}){v}"
 
 
 def broadcast(text: str, d: DType, width: int = 32) -> str:

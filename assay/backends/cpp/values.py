@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from assay.backends.cpp import spell
 from assay.backends.cpp.spell import TYPES
-from assay.backends.placement import ONE, Access, Fill, Loop, Placement, Rep, Value, flatten
+from assay.backends.placement import ONE, Access, Fill, Loop, Placement, Rep, Symbol, Value, flatten
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, ix, rewrite, variable
+from assay.core.index import Ix, Val, Var, _atom, ix, rewrite, variable
 from assay.core.lang import T
 
 _LANE = 1 << 17  # level of the variable that stands for the lane of a vector
@@ -299,20 +299,22 @@ class Printer:
 
         def atom(a: Var | Val) -> Ix:
             loop = self.loop_of.get(a)  # type: ignore[arg-type]
-            return ix(a) if loop is None else self.at[loop][at.get(loop, 0)]  # type: ignore[arg-type]
+            return _atom(a) if loop is None else self.at[loop][at.get(loop, 0)]
 
         return rewrite(i, atom)
 
     def at_lane(self, i: Ix, lane: int) -> Ix:
         """`i` in one lane."""
-        return rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a)) if self.lane in i.free else i  # type: ignore[arg-type]
+        return rewrite(i, lambda a: ix(lane) if a is self.lane else _atom(a)) if self.lane in i.free else i
 
     def index_text(self, i: Ix, at: dict[Loop, int], lane: int | None = None) -> str:
         """C++ of an index (a long); symbols that are vectors are read in `lane`."""
         parts = []
         for a, k in i.terms:
             if type(a) is Var:
-                text = self.named.get(a) or self._symbol(a, at, lane)
+                text = self.named[a]
+            elif isinstance(a, Symbol):
+                text = self._symbol(a, at, lane)
             else:
                 inner = self.index_text(a.e, at, lane)  # type: ignore[union-attr]
                 text = f"({inner})/{a.c}" if a.e.lo >= 0 else f"fdiv({inner},{a.c})"  # type: ignore[union-attr]
@@ -321,9 +323,9 @@ class Printer:
             parts.append(str(i.c) if -(2**31) < i.c < 2**31 else spell.constant(i.c % 2**64, dt.i64))
         return "+".join(parts).replace("+-", "-")
 
-    def _symbol(self, var: Var, at: dict[Loop, int], lane: int | None) -> str:
-        """The value that `var` stands for, less its least value."""
-        v = self.placement.symbols[var]
+    def _symbol(self, symbol: Symbol, at: dict[Loop, int], lane: int | None) -> str:
+        """The value that `symbol` stands for."""
+        v = self.placement.symbols[symbol.mark]
         names = self.names(v)
         k = 0
         for x in names.reps:
@@ -331,7 +333,7 @@ class Printer:
         text = names.texts[k]
         if names.vector:
             text = f"{text}[{lane}]"
-        return f"((long){text}-{spell.constant(v.lo % 2**64, dt.i64)})" if v.lo else f"(long){text}"
+        return f"(long){text}"
 
     def varying(self, i: Ix) -> bool:
         """Whether the index differs between lanes."""

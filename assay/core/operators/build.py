@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, category, compute_dtype, promote
 from assay.core.errors import UserError
-from assay.core.index import affine
-from assay.core.lang import E, Ix, T, Var, const, convert, folds, load, op, require, tensor
+from assay.core.lang import E, Ix, T, const, convert, folds, load, op, require, tensor
 
 Number: TypeAlias = "int | float | bool"
 Operand: TypeAlias = "T | int | float | bool"
@@ -284,25 +283,3 @@ def contraction(n: int, dtype: DType, a: Callable[[Ix], E], b: Callable[[Ix], E]
     if how.is_float:
         return folds(n, (start,), lambda s, k: op("fma", convert(a(k), how), convert(b(k), how), s))[0]
     return folds(n, (start,), lambda s, k: s + convert(a(k), how) * convert(b(k), how))[0]
-
-
-# ------------------------------------------------------------------------------------------------ layouts
-
-
-def strided(view: T, parent: T, strides: Sequence[int], offset: int) -> tuple[tuple[int, ...], int] | None:
-    """The strides and offset (in elements) of `view`, a plain re-indexing of `parent`, on the storage of `parent`.
-
-    For view[i] = parent[A i + c] and parent at o + t.i they are (A^T t, o + t.c) (prop. 6.2).  None where the address
-    is not affine in the view's index (a reshape that would need a copy).
-    """
-    if view is parent:
-        return tuple(strides), offset
-    if view.kind != "let" or view.body.op != "load" or view.body.attr[0] is not parent:
-        return None
-    address = affine([(s, i) for s, i in zip(strides, view.body.attr[1], strict=True)])
-    found = [0] * len(view.shape)
-    for atom, k in address.terms:
-        if not isinstance(atom, Var):
-            return None
-        found[atom.level] = k
-    return tuple(found), offset + address.c

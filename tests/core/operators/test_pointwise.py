@@ -102,7 +102,7 @@ def predicate(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return oracle
 
 
-def ordered(f: Any, first: bool) -> Callable[[Any, Any], Any]:
+def ordered(f: Any, *, first: bool) -> Callable[[Any, Any], Any]:
     """numpy's maximum or minimum with -0 < +0."""
 
     def g(x: Any, y: Any) -> Any:
@@ -114,7 +114,7 @@ def ordered(f: Any, first: bool) -> Callable[[Any, Any], Any]:
     return g
 
 
-maximum, minimum = ordered(np.maximum, True), ordered(np.minimum, False)
+maximum, minimum = ordered(np.maximum, first=True), ordered(np.minimum, first=False)
 
 
 def times(alpha: Any, y: Any) -> Any:

@@ -76,6 +76,7 @@ class Printer:
         self.named: dict[Var, str] = {}
         self.top = self.block = Block(None)
         self.buffers: list[str] = []
+        self.bytes = 0
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
         self.loop_of = {x.var: x for x in placement.loops}

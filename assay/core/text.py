@@ -98,6 +98,7 @@ class Names:
     def __init__(self, program: Program) -> None:
         taken = frozenset(t.name for t in program.inputs)
         self.order = definition_order(program)
+        self.roots: dict[T, _Scope] = {}
         self.of: dict[T, str] = {t: quoted(t.name) for t in program.inputs}
         numbers = (name for k in range(1 << 30) if (name := f"t{k}") not in taken)
         self.of.update((t, name) for t, name in zip(self.order, numbers, strict=False))
@@ -143,9 +144,15 @@ class Names:
             result = f"require({root.text(t.cond)}, {result}, {json.dumps(t.message)}{narrowed})"
         return _block(head, root.statements, result)
 
-    def expression(self, t: T, e: E) -> str:
-        """The text of `e`, an expression inside `t`, on one line, as it stands in the text of `t` (for messages)."""
-        return _root(self, t).find(e)
+    def place(self, t: T, e: E) -> tuple[str, dict[Var, str]]:
+        """Of `e`, an expression inside `t`: its text as it stands in that of `t`, and the names of the variables there."""
+        root = self.roots.get(t)
+        if root is None:
+            root = self.roots[t] = _root(self, t)
+        s = root.holding(e)
+        if s is None:
+            raise InternalError(f"{e!r} does not occur in {t!r}")
+        return s.text_of(e), s.all_variables()
 
 
 def definition_order(program: Program) -> list[T]:
@@ -340,7 +347,7 @@ class _Scope:
 
     def _render(self) -> None:
         for e in self.order:
-            text = self._text_of(e)
+            text = self.text_of(e)
             if self._deserves_name(e, text):
                 name = next(self.locals)
                 self.statements.append(f"{name} = {text}")
@@ -360,11 +367,18 @@ class _Scope:
         """How `e` is written here."""
         return self.owner(e).texts[e]
 
-    def find(self, e: E) -> str:
-        """The text of `e` wherever it stands below this scope."""
+    def holding(self, e: E) -> _Scope | None:
+        """This scope or the one below it in which `e` stands."""
         if e in self.uses:
-            return self._text_of(e)
-        return next((text for s in self.inner.values() if (text := s.find(e))), "")
+            return self
+        return next((found for s in self.inner.values() if (found := s.holding(e))), None)
+
+    def all_variables(self) -> dict[Var, str]:
+        """The names of the variables that may occur here."""
+        if self.parent is None:
+            return dict(self.variables)
+        assert self.var is not None
+        return {**self.parent.all_variables(), self.var: self.loop}
 
     def variable(self, v: Var) -> str:
         s = self
@@ -384,7 +398,7 @@ class _Scope:
             s = s.parent
         return s.accs[e.attr[1]]
 
-    def _text_of(self, e: E) -> str:
+    def text_of(self, e: E) -> str:
         op = e.op
         if op == "const":
             return constant_text(e)

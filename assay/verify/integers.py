@@ -1,0 +1,469 @@
+"""Deciding integer facts about indices: do the hypotheses imply the goal?
+
+The order is from cheap to dear, and every step is sound on its own:
+
+    intervals    the ranges that every index expression carries (definition 6.4)
+    guards       the same, with the linear bounds that the hypotheses state
+    samples      ~256 points, to refute
+    exhaustive   every point, where there are few: a complete decision
+    z3           SimpleSolver under a resource limit, never a wall-clock limit: a busy machine changes no verdict
+    portfolio    z3 again: quotients and remainders as variables, then the default solver
+
+An atom is what has no structure here: an index variable, a value read from an input, a float comparison, a fold.  Loads of
+integer lets and requires are replaced by what they mean (for a require, with its condition as a hypothesis).
+Whether the hypotheses can hold at all is always asked: what contradictory hypotheses imply is reported as unreachable.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assay.core import dtypes as dt
+from assay.core.index import Div, Ix, Var
+from assay.core.lang import E, T, as_index, axes, const, expand, index, op, select, substitute, substitute_all
+from assay.core.row import Interval
+from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
+
+Hypothesis: TypeAlias = "tuple[E, bool]"  # a condition, and whether it holds
+
+SAMPLES = 256
+FEW = 1 << 15  # points that are evaluated rather than asking z3
+BOX = 300_000  # points that are evaluated where z3 has no answer
+NODES = 600  # a larger question is not asked
+RLIMIT = 1_000_000  # z3 resource units (about 4000 a millisecond), for each solver of the portfolio
+PORTFOLIO = (("z3", Z3, True), ("z3 with quotients", Quotients, True), ("z3's default solver", Z3, False))
+WIDE = 1 << 62  # beyond this numpy's int64 is not trusted, and Python integers are used
+
+
+@dataclass(frozen=True)
+class Goal:
+    """lo <= index <= hi for each of `ranges`, and `condition` where there is one."""
+
+    ranges: tuple[tuple[Ix, int, int], ...] = ()
+    condition: E | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`status` is proved, refuted or unknown; `how` names the step that settled it.
+
+    `point` gives a value to each atom such that the hypotheses hold and the goal does not.  Where `status` is unknown it is a
+    candidate only: it gives values to atoms (`opaque`) that may not be able to take them.
+    """
+
+    status: str
+    how: str
+    point: dict[Atom, int] | None = None
+    opaque: tuple[E, ...] = ()
+    unreachable: bool = False
+
+
+_answers: dict[tuple[Goal, frozenset[Hypothesis]], Answer] = {}
+
+
+def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = ()) -> Answer:
+    """Whether `goal` holds at every point at which the hypotheses do."""
+    key = goal, frozenset(hypotheses)
+    found = _answers.get(key)
+    if found is None:
+        found = _answers[key] = _decide(goal, tuple(sorted(key[1], key=lambda h: (h[0].digest, h[0].id, h[1]))))
+    return found
+
+
+def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
+    if _inside(goal, Bounds(())):
+        return Answer("proved", "intervals")
+    deeper = inline(goal, hypotheses)
+    stages = [Question(goal, hypotheses)] if deeper is None else [Question(goal, hypotheses), Question(*deeper)]
+    for q in stages:
+        if _inside(q.goal, Bounds(())):
+            return Answer("proved", "intervals after inlining")
+        if _inside(q.goal, Bounds(q.hypotheses)):
+            vacuous = not q.satisfiable()
+            return Answer("proved", "unreachable" if vacuous else "guards", unreachable=vacuous)
+    return stages[-1].decide()
+
+
+# ------------------------------------------------------------------------------------------------ intervals and guards
+
+
+class Bounds:
+    """Linear bounds lo <= sum of terms <= hi that hypotheses state, over the sums as they are written."""
+
+    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
+        self.known: dict[Any, tuple[float, float]] = {}
+        for e, holds in hypotheses:
+            self._add(e, holds)
+
+    def _add(self, e: E, holds: bool) -> None:  # noqa: FBT001 the polarity is half of the fact
+        if e.op not in ("lt", "le", "eq", "ne") or not e.args[0].dtype.is_integer:
+            return
+        d = as_index(e.args[0]) - as_index(e.args[1])
+        kind = e.op if holds else {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}[e.op]
+        if kind in ("lt", "le", "eq"):
+            self._narrow(d, -math.inf, -1 if kind == "lt" else 0)
+        if kind in ("ge", "gt", "eq"):
+            self._narrow(d, 1 if kind == "gt" else 0, math.inf)
+
+    def _narrow(self, d: Ix, lo: float, hi: float) -> None:
+        """lo <= d <= hi"""
+        if not d.terms:
+            return
+        terms, sign, g = _direction(d)
+        lo, hi = (lo - d.c, hi - d.c) if sign > 0 else (d.c - hi, d.c - lo)
+        lo = math.ceil(lo / g) if lo > -math.inf else lo
+        hi = math.floor(hi / g) if hi < math.inf else hi
+        old = self.known.get(terms, (-math.inf, math.inf))
+        self.known[terms] = max(old[0], lo), min(old[1], hi)
+
+    def interval(self, i: Ix) -> tuple[float, float]:
+        """A range of `i`, by its own interval and what is known of its terms."""
+        if not i.terms or not self.known:
+            return i.lo, i.hi
+        terms, sign, g = _direction(i)
+        lo, hi = self.known.get(terms, (-math.inf, math.inf))
+        lo, hi = (i.c + g * lo, i.c + g * hi) if sign > 0 else (i.c - g * hi, i.c - g * lo)
+        return max(i.lo, lo), min(i.hi, hi)
+
+
+def _direction(i: Ix) -> tuple[Any, int, int]:
+    """(terms with positive first factor and no common one, sign, common factor): i = c + sign * factor * terms."""
+    g = math.gcd(*(k for _, k in i.terms))
+    sign = 1 if i.terms[0][1] > 0 else -1
+    return tuple((a, sign * k // g) for a, k in i.terms), sign, g
+
+
+def _inside(goal: Goal, bounds: Bounds) -> bool:
+    if goal.condition is not None and not goal.condition.lo == 1:
+        return False
+    for i, lo, hi in goal.ranges:
+        least, most = bounds.interval(i)
+        if least < lo or most > hi:
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ what loads mean
+
+
+def split(e: E, holds: bool) -> Iterator[Hypothesis]:  # noqa: FBT001 the polarity is half of the fact
+    """The facts that together say that `e` holds, or does not."""
+    while e.op == "not":
+        e, holds = e.args[0], not holds
+    if e.op == ("and" if holds else "or"):
+        yield from split(e.args[0], holds)
+        yield from split(e.args[1], holds)
+    elif not (e.op == "const" and bool(e.lo) == holds):
+        yield e, holds
+
+
+def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hypothesis, ...]] | None:
+    """The question with loads of integer lets and requires replaced by what they mean; None where there are none."""
+    facts: dict[Hypothesis, None] = {}
+
+    def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
+        if t.kind not in ("let", "require") or t.dtype.is_float or t.body.has_fold:
+            return None
+        env: dict[Any, Any] = dict(zip(axes(t.shape), idx, strict=True))
+        body = substitute(t.body, env, on_load)
+        if t.kind == "require" and how == "load":
+            cond = substitute(t.cond, env, on_load)
+            facts.update((f, None) for f in split(cond, True))
+            if t.dtype.is_integer:
+                facts.update((f, None) for f in split(_within(body, t.lo, t.hi), True))
+        if how == "load_or_zero":
+            for i, n in zip(idx, t.shape, strict=True):
+                body = select(op("le", const(0, dt.i64), index(i)) & op("lt", index(i), const(n, dt.i64)), body, 0)
+        return body
+
+    targets = [i for i, _, _ in goal.ranges]
+    if any(i.lo < dt.i64.lo or i.hi > dt.i64.hi for i in targets):
+        return None
+    whole = tuple(index(i) for i in targets) + ((goal.condition,) if goal.condition is not None else ())
+    conditions = tuple(e for e, _ in hypotheses)
+    if not _reads_integers(whole + conditions):
+        return None
+    new = substitute_all(whole + conditions, {}, on_load)
+    ranges = tuple((as_index(v), lo, hi) for v, (_, lo, hi) in zip(new, goal.ranges, strict=False))
+    condition = new[len(targets)] if goal.condition is not None else None
+    rest = new[len(whole) :]
+    hyps = [h for e, (_, holds) in zip(rest, hypotheses, strict=True) for h in split(e, holds)]
+    return Goal(ranges, condition), (*hyps, *facts)
+
+
+def _within(e: E, lo: int, hi: int) -> E:
+    low, high = op("le", const(lo, e.dtype), e), op("le", e, const(hi, e.dtype))
+    return low & high
+
+
+def _reads_integers(es: Sequence[E]) -> bool:
+    return any(t.kind in ("let", "require") and not t.dtype.is_float for e in es for t in e.reads)
+
+
+# ------------------------------------------------------------------------------------------------ questions
+
+
+@dataclass
+class Question:
+    """Do the hypotheses imply the goal?"""
+
+    goal: Goal
+    hypotheses: Sequence[Hypothesis]
+    nodes: list[E] = field(default_factory=list[E])  # arguments before users
+    atoms: dict[Atom, Interval] = field(default_factory=dict[Any, Interval])
+
+    def __post_init__(self) -> None:
+        roots = [e for e, _ in self.hypotheses] + ([self.goal.condition] if self.goal.condition is not None else [])
+        seen: dict[E, None] = {}
+        todo = list(roots)
+        for i, _, _ in self.goal.ranges:
+            todo += self._of_index(i)
+        while todo and len(seen) <= NODES:
+            e = todo.pop()
+            if e in seen:
+                continue
+            seen[e] = None
+            if e.op == "idx":
+                todo += self._of_index(e.attr)
+            elif interpreted(e):
+                todo += (expand(e),) if is_expanded(e) else e.args
+            else:
+                self.atoms[e] = e.lo, e.hi
+                if e.op in ("load", "load_or_zero"):  # its indices are needed to compare it with other reads of the tensor
+                    for i in e.attr[1]:
+                        todo += self._of_index(i)
+        self.nodes = sorted(seen, key=_depth(seen))
+
+    def _of_index(self, i: Ix) -> list[E]:
+        found: list[E] = []
+        stack = [i]
+        while stack:
+            for a, _ in stack.pop().terms:
+                if isinstance(a, Var):
+                    self.atoms[a] = a.lo, a.hi
+                elif isinstance(a, Div):
+                    stack.append(a.e)
+                else:
+                    found.append(a.e)
+        return found
+
+    @property
+    def opaque(self) -> tuple[E, ...]:
+        """Atoms that may not be able to take each value of their range: all but variables and elements of inputs."""
+        return tuple(a for a in self.atoms if isinstance(a, E) and not (a.op == "load" and a.attr[0].kind == "input"))
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether some value may not fit int64 comfortably."""
+        bound = max((abs(x) for interval in self.atoms.values() for x in interval), default=0)
+        for i in self._indices():
+            bound = max(bound, magnitude(i))
+        for e in self.nodes:
+            if interpreted(e) and e.args and not is_expanded(e) and e.dtype.is_integer:
+                bound = max(bound, *(abs(x) for x in unwrapped(e)), 1 << e.dtype.bits if wraps(e) else 0)
+        return bound >= WIDE
+
+    def _indices(self) -> Iterator[Ix]:
+        yield from (i for i, _, _ in self.goal.ranges)
+        for e in self.nodes:
+            if e.op == "idx":
+                yield e.attr
+            elif e.op in ("load", "load_or_zero"):
+                yield from e.attr[1]
+
+    # -------------------------------------------------------------------------------------------- as terms
+
+    def terms(self, algebra: Any, atoms: dict[Atom, Any]) -> tuple[Any, Any]:
+        """(hypotheses, goal) as terms; the hypotheses include that equal reads of one tensor have equal values."""
+        reading = Reading(algebra, atoms)
+        reading.read(self.nodes)
+        holds = algebra.boolean(True)
+        for e, positive in self.hypotheses:
+            x = reading.known[e]
+            holds = algebra.both(holds, x if positive else algebra.negate(x))
+        for a, b in self._same_tensor():
+            equal = algebra.boolean(True)
+            for i, j in zip(a.attr[1], b.attr[1], strict=True):
+                equal = algebra.both(equal, algebra.eq(reading.index(i), reading.index(j)))
+            holds = algebra.both(holds, algebra.either(algebra.negate(equal), algebra.eq(reading.known[a], reading.known[b])))
+        goal = algebra.boolean(True) if self.goal.condition is None else reading.known[self.goal.condition]
+        for i, lo, hi in self.goal.ranges:
+            x = reading.index(i)
+            goal = algebra.both(goal, algebra.both(algebra.le(algebra.integer(lo), x), algebra.le(x, algebra.integer(hi))))
+        return holds, goal
+
+    def _same_tensor(self) -> list[tuple[E, E]]:
+        reads: dict[tuple[T, str], list[E]] = {}
+        for a in self.atoms:
+            if isinstance(a, E) and a.op in ("load", "load_or_zero"):
+                reads.setdefault((a.attr[0], a.op), []).append(a)
+        pairs = [(a, b) for found in reads.values() for k, a in enumerate(found) for b in found[:k]]
+        return pairs[:64]
+
+    def points(self, columns: dict[Atom, Any]) -> tuple[Any, Any]:
+        """Which points satisfy the hypotheses, and which the goal."""
+        count = max((len(c) for c in columns.values()), default=1)
+        with np.errstate(all="ignore"):
+            holds, goal = self.terms(Numpy(self.wide), columns)
+        return np.broadcast_to(holds, (count,)), np.broadcast_to(goal, (count,))
+
+    def columns(self, values: dict[Atom, list[int]]) -> dict[Atom, Any]:
+        kind: Any = object if self.wide else np.int64
+        return {a: np.array(v, np.bool_ if _is_bool(a) else kind) for a, v in values.items()}
+
+    # -------------------------------------------------------------------------------------------- steps
+
+    @cached_property
+    def sampled(self) -> tuple[bool, dict[Atom, int] | None]:
+        """(some sample satisfies the hypotheses, a sample that refutes the goal)."""
+        rng = random.Random(0)
+        ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
+        interesting = sorted({x + d for x in ends for d in (-1, 0, 1)})
+        values: dict[Atom, list[int]] = {}
+        for a, (lo, hi) in self.atoms.items():
+            if lo > hi:
+                return False, None
+            chosen = [x for x in interesting if lo <= x <= hi]
+            pool = [lo, hi, (lo + hi) // 2, min(lo + 1, hi), max(hi - 1, lo), *chosen]
+            values[a] = rng.choices(pool, k=SAMPLES // 2) + [rng.randint(lo, hi) for _ in range(SAMPLES // 2)]
+        return self.judge(self.columns(values))
+
+    def judge(self, columns: dict[Atom, Any]) -> tuple[bool, dict[Atom, int] | None]:
+        holds, goal = self.points(columns)
+        bad = np.flatnonzero(holds & ~goal)
+        if not len(bad):
+            return bool(holds.any()), None
+        size = sum((abs(c[bad].astype(object)) for c in columns.values()), np.zeros(len(bad), object))
+        best = bad[int(np.argmin(size))]  # the smallest counterexample reads best
+        return True, {a: int(c[best]) for a, c in columns.items()}
+
+    @property
+    def size(self) -> int:
+        """Number of points of the box of all atoms."""
+        return math.prod(max(0, hi - lo + 1) for lo, hi in self.atoms.values())
+
+    @cached_property
+    def exhausted(self) -> tuple[bool, dict[Atom, int] | None]:
+        """As `sampled`, on every point."""
+        count = self.size
+        columns: dict[Atom, Any] = {}
+        flat = np.arange(count, dtype=np.int64)
+        for a, (lo, hi) in self.atoms.items():
+            n = hi - lo + 1
+            column = flat % n + lo
+            columns[a] = column.astype(np.bool_) if _is_bool(a) else column.astype(object) if self.wide else column
+            flat = flat // n
+        return self.judge(columns)
+
+    def satisfiable(self) -> bool:
+        """Whether some point satisfies the hypotheses (True where that could not be decided)."""
+        if self.sampled[0]:
+            return True
+        if self.size <= FEW:
+            return self.exhausted[0]
+        if len(self.nodes) > NODES:
+            return True
+        return _check(Z3(), self, simple=True, negated_goal=False)[0] != "unsat"
+
+    def decide(self) -> Answer:
+        if len(self.nodes) > NODES:
+            return Answer("unknown", f"not asked: {len(self.nodes)} operations", opaque=self.opaque)
+        satisfiable, point = self.sampled
+        if point is not None:
+            return self._against("samples", point)
+        if self.size <= FEW:
+            return self._complete()
+        for name, algebra, simple in PORTFOLIO:
+            outcome, point = _check(algebra(), self, simple=simple, negated_goal=True)
+            if outcome == "unsat":
+                vacuous = not satisfiable and not self.satisfiable()
+                return Answer("proved", "unreachable" if vacuous else name, unreachable=vacuous)
+            if outcome == "sat" and point is not None:
+                return self._against(name, point)
+        if self.size <= BOX:
+            return self._complete()
+        return Answer("unknown", f"undecided within {RLIMIT} z3 resource units", opaque=self.opaque)
+
+    def _complete(self) -> Answer:
+        satisfiable, point = self.exhausted
+        if point is not None:
+            return self._against(f"all {self.size} points", point)
+        if not satisfiable:
+            return Answer("proved", "unreachable", unreachable=True)
+        return Answer("proved", f"all {self.size} points")
+
+    def _against(self, how: str, point: dict[Atom, int]) -> Answer:
+        return Answer("unknown" if self.opaque else "refuted", how, point, self.opaque)
+
+
+def _depth(nodes: dict[E, None]) -> Callable[[E], int]:
+    """Arguments before users.  Creation order does not do: the expansion of a named row is made after the node it stands for."""
+    depth: dict[E, int] = {}
+
+    def of(e: E) -> int:
+        found = depth.get(e)
+        if found is None:
+            below = (*e.deps, expand(e)) if is_expanded(e) else e.deps
+            found = depth[e] = 1 + max((of(d) for d in below if d in nodes), default=0)
+        return found
+
+    return of
+
+
+def _is_bool(a: Atom) -> bool:
+    return isinstance(a, E) and a.dtype is dt.bool_
+
+
+def magnitude(i: Ix) -> int:
+    """A bound on every partial sum of `i` and of the dividends in it."""
+    total = abs(i.c)
+    for a, k in i.terms:
+        total += abs(k) * max(abs(a.lo), abs(a.hi))
+        if isinstance(a, Div):
+            total = max(total, magnitude(a.e))
+    return total
+
+
+def _check(algebra: Z3, q: Question, *, simple: bool, negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:
+    """z3's answer to: can the hypotheses hold (and the goal fail)?  With the point, checked by evaluation, if so."""
+    z3 = algebra.z3
+    solver: Any = z3.SimpleSolver(ctx=algebra.context) if simple else z3.Solver(ctx=algebra.context)
+    solver.set("rlimit", RLIMIT)
+    atoms: dict[Atom, Any] = {}
+    for number, (a, (lo, hi)) in enumerate(q.atoms.items()):
+        v = atoms[a] = algebra.variable(f"a{number}", boolean=_is_bool(a))
+        if not _is_bool(a):
+            solver.add(v >= lo, v <= hi)
+    holds, goal = q.terms(algebra, atoms)
+    solver.add(holds, *algebra.side)
+    if negated_goal:
+        solver.add(algebra.negate(goal))
+    outcome = str(solver.check())
+    if outcome != "sat":
+        return outcome, None
+    model = solver.model()
+    point: dict[Atom, int] = {}
+    for a, v in atoms.items():
+        x = model.eval(v, model_completion=True)
+        point[a] = int(z3.is_true(x)) if _is_bool(a) else x.as_long()
+    if negated_goal:
+        _, refutes = q.judge(q.columns({a: [x] for a, x in point.items()}))
+        if refutes is None:
+            return "unknown", None
+    return outcome, point
+
+
+def value_at(i: Ix, point: dict[Atom, int]) -> int | None:
+    """The index at a point; None where it depends on what the point does not say."""
+    try:
+        reading = Reading(Numpy(True), {a: np.array(x, object) for a, x in point.items()})
+        return int(reading.index(i))
+    except KeyError:
+        return None

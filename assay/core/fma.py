@@ -21,6 +21,9 @@ Array = npt.NDArray[Any]
 BLOCK = 1 << 16
 """Elements a block: numpy's cost of a call is small against the work, temporaries stay in the caches."""
 
+SMALL = 1 << 13
+"""Elements up to which the cost of numpy's calls decides: fewer of them, and no scratch memory."""
+
 SMALLEST_NORMAL_F32 = 2.0**-126
 SMALLEST_NORMAL_F64 = 2.0**-1022
 SPLITTER = 2.0**27 + 1.0
@@ -33,8 +36,15 @@ def fma32(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> F32:
     The f64 product of two f32 is exact. s = round_f64(a*b + c) rounded once more to f32 is right unless s lies on a
     midpoint of two neighbouring f32 (rounding is monotone, midpoints are f64 numbers); such s are rounded to odd first.
     """
-    x, y, z = (np.asarray(v, np.float32) for v in (a, b, c))
-    with np.errstate(invalid="ignore"):  # signalling NaN
+    x, y, z = np.asarray(a, np.float32), np.asarray(b, np.float32), np.asarray(c, np.float32)
+    with np.errstate(all="ignore"):
+        if np.broadcast(x, y, z).size <= SMALL:
+            total = np.multiply(x, y, dtype=np.float64) + z
+            out = total.astype(np.float32)
+            suspect = np.equal(np.left_shift(total.view(np.int64), 35), -(2**63))
+            suspect |= np.abs(out) <= SMALLEST_NORMAL_F32
+            if not np.count_nonzero(suspect):
+                return np.asarray(out)
         x, y = x.astype(np.float64), y.astype(np.float64)
     return _in_blocks(_fma32_block, x, y, z)
 

@@ -166,3 +166,12 @@ def test_equals_the_instruction(hardware: ctypes.CDLL, family: str, dtype: type)
     call(*(ctypes.c_void_p(x.ctypes.data) for x in (expected, *arrays)), ctypes.c_long(expected.size))
     wrong = np.nonzero(~same(fma(*arrays), expected))[0]
     assert not len(wrong), [[float(x[i]).hex() for x in (*arrays, fma(*arrays), expected)] for i in wrong[:3]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_small_arrays_equal_large_ones(family: str):
+    with np.errstate(all="ignore"):
+        arrays = list(triples(family, np.float32, 1 << 14))
+    whole = fma32(*arrays)
+    parts = np.concatenate([fma32(*(x[i : i + 8] for x in arrays)) for i in range(0, whole.size, 8)])
+    assert same(parts, whole).all()

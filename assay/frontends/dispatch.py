@@ -51,13 +51,15 @@ def _spelled(base: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gathered(base: str, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments with the integers that stand where a list of sizes is expected made into that list; None: no such place."""
+    """The arguments with those that stand where a list of sizes or tensors is expected made into that list; None: no such place."""
     for op in overloads(base.partition(".")[0]):
         for k, p in enumerate(op.params):
-            if p.name in SIZES and p.type.is_list and p.type.kind == "int":
-                sizes = args[k:]
-                if not p.keyword_only and all(hasattr(n, "__index__") for n in sizes):
-                    return (*args[:k], tuple(n.__index__() for n in sizes))
+            if p.type.is_list and not p.keyword_only:
+                rest = args[k:]
+                if p.type.kind == "Tensor" and rest and all(isinstance(t, tensor.Tensor) for t in rest):
+                    return (*args[:k], rest)
+                if p.name in SIZES and p.type.kind == "int" and all(hasattr(n, "__index__") for n in rest):
+                    return (*args[:k], tuple(n.__index__() for n in rest))
     return None
 
 

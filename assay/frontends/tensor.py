@@ -284,6 +284,15 @@ class Tensor(Arithmetic):
         """The elements as nested lists."""
         return self._elements("tolist()").tolist()
 
+    def equal(self, other: Tensor) -> bool:
+        """Whether shapes and all elements are equal."""
+        return self.shape == other.shape and bool((self == other).all())
+
+    def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
+        """|x - y| <= atol + rtol |y| everywhere (numpy's rule)."""
+        arrays = [t._elements("allclose()").astype(np.float64) for t in (self, other)]
+        return bool(np.allclose(*arrays, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self._elements("conversion to a numpy array")
         if dtype is not None and np.dtype(dtype) != array.dtype:

@@ -30,6 +30,7 @@ from assay.frontends import source
 from assay.frontends.layout import Layout, contiguous_strides, layouts, strided
 from assay.semantics import denote
 
+_LIST_RESULTS: dict[Operator, bool] = {}
 _DTYPE = {d.numpy: d for d in DTYPES.values()}
 
 
@@ -96,7 +97,10 @@ def values_in(args: Any) -> Iterator[Value]:
 
 def has_list_result(op: Operator) -> bool:
     """Whether the operator returns a tuple of tensors."""
-    return len(op.returns) > 1 or op.schema.text.endswith("[]")
+    found = _LIST_RESULTS.get(op)
+    if found is None:
+        found = _LIST_RESULTS[op] = len(op.returns) > 1 or op.schema.text.endswith("[]")
+    return found
 
 
 def view_layouts(op: Operator, args: tuple[Any, ...]) -> tuple[Layout, ...] | None:
@@ -124,7 +128,10 @@ class Eager(Interpreter):
         if placed is not None:
             made = [Value(strided(args[0].array, layout)) for layout in placed]
         else:
-            made = [Value(a) for a in denote.run(op.program(*args), [v.array for v in values_in(args)])]
+            try:
+                made = [Value(a) for a in denote.run(op.program(*args), [v.array for v in values_in(args)])]
+            except MemoryError as error:
+                raise UserError(f"{source.quoted()}  {op.name}: the result does not fit in memory: {error}") from None
         return tuple(made) if has_list_result(op) else made[0]
 
 

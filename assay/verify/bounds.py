@@ -381,35 +381,28 @@ class _Prover:
     def _width(self, t: T, nodes: list[E], loads: list[E]) -> None:
         """One obligation for all indices of `t`: the narrowest type that holds them, and every step of computing them."""
         addressed: list[tuple[tuple[int, ...], tuple[Ix, ...], E | None]] = [(e.attr[0].shape, e.attr[1], e) for e in loads]
+        addressed += [((1,), (e.attr,), e) for e in nodes if e.op == "idx"]
         if t.kind == "scatter":
             addressed.append((t.shape, t.indices, None))
-        bits, why, answer, node = 32, "intervals", None, None
+        why, wide = "int32: intervals", f"int64: {t.size} elements" if t.size > INT32[1] else ""
         for shape, indices, e in addressed:
-            flat = _flat_magnitude(shape, indices)
-            if flat <= INT32[1]:
+            if sum(s * magnitude(i) for s, i in zip(_strides(shape), indices, strict=True)) <= INT32[1]:
                 continue
-            address = _flatten(shape, indices)
-            narrow = _fits((address, *indices), INT32)
-            if narrow.status != PROVED:
-                bits, why, answer, node = 64, "intervals", narrow, address
-                for i in indices:
-                    full = decide(Goal(tuple((p, *INT64) for p in _divided(i))))
-                    if full.status != PROVED:
-                        self._owe("width", t, full.status, full.how, i if full.point else e, full)
-                        self.wide.add(t)
-                        return
-            elif bits == 32:
-                why = narrow.how
-        for e in nodes:
-            if e.op == "idx" and magnitude(e.attr) > INT32[1] and bits == 32:
-                narrow = _fits((e.attr,), INT32)
-                if narrow.status != PROVED:
-                    bits, answer, node = 64, narrow, e.attr
-        if t.size > INT32[1]:
-            bits = 64
-        if bits == 64:
+            parts = _steps((affine(zip(_strides(shape), indices, strict=True)), *indices))
+            narrow = decide(Goal(tuple((p, *INT32) for p in parts)))
+            if narrow.status == PROVED:
+                why = f"int32: {narrow.how}"
+                continue
+            wide = wide or f"int64: an index {_reaches(parts, narrow)}"
+            for i in indices:
+                full = decide(Goal(tuple((p, *INT64) for p in _divided(i))))
+                if full.status != PROVED:
+                    self.wide.add(t)
+                    self._owe("width", t, full.status, full.how, i if full.point else e, full)
+                    return
+        if wide:
             self.wide.add(t)
-        self._owe("width", t, PROVED, f"int{bits}: {why}" if bits == 32 else _why_wide(answer, node, t))
+        self._owe("width", t, PROVED, wide or why)
 
     # -------------------------------------------------------------------------------------------- sign
 
@@ -455,45 +448,36 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
     return strides
 
 
-def _flatten(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Ix:
-    return affine(zip(_strides(shape), indices, strict=True))
-
-
-def _flat_magnitude(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> int:
-    """A bound on the address and on every step of computing it."""
-    return sum(s * magnitude(i) for s, i in zip(_strides(shape), indices, strict=True))
-
-
-def _fits(indices: tuple[Ix, ...], interval: tuple[int, int]) -> Answer:
-    """Whether the indices, and every partial sum, multiple and dividend in them, lie in the interval, whatever the guards."""
-    parts: dict[Ix, None] = {}
-    for i in indices:
-        _steps(i, parts)
-    return decide(Goal(tuple((p, *interval) for p in parts)))
-
-
 def _divided(i: Ix) -> list[Ix]:
     """`i` and every dividend in it: what must not wrap (sums and multiples may, as long as the result fits)."""
     return [i, *(d.e for d in divisions(i))]
 
 
-def _steps(i: Ix, found: dict[Ix, None]) -> None:
-    total = i - affine((k, _of(a)) for a, k in i.terms)
-    for a, k in i.terms:
-        found[affine(((k, _of(a)),))] = None
-        total = total + affine(((k, _of(a)),))
-        found[total] = None
-        if isinstance(a, Div):
-            _steps(a.e, found)
-    found[i] = None
+def _steps(indices: Iterable[Ix]) -> tuple[Ix, ...]:
+    """The indices and every partial sum, multiple and dividend in them."""
+    found: dict[Ix, None] = {}
+    for i in indices:
+        found[i] = None
+        total = ix(i.c)
+        for a, k in i.terms:
+            term = affine(((k, _of(a)),))
+            total = total + term
+            found[term] = found[total] = None
+            if isinstance(a, Div):
+                found.update(dict.fromkeys(_steps((a.e,))))
+    return tuple(found)
 
 
 def _of(a: IndexAtom) -> Ix:
     return ix(a) if isinstance(a, Var) else a.e // a.c if isinstance(a, Div) else value(a.e)
 
 
-def _why_wide(answer: Answer | None, node: Ix | None, t: T) -> str:
-    if answer is None or node is None:
-        return f"int64: {t.size} elements"
-    reached = value_at(node, answer.point) if answer.point else None
-    return f"int64: an index reaches {reached}" if reached is not None else f"int64: an index may reach {node.lo}..{node.hi}"
+def _reaches(parts: Iterable[Ix], answer: Answer) -> str:
+    """reaches 2147483648, or what is known of the largest."""
+    values = [v for p in parts if answer.point and (v := value_at(p, answer.point)) is not None]
+    far = max(values, key=abs, default=0)
+    return (
+        f"reaches {far}"
+        if not INT32[0] <= far <= INT32[1]
+        else f"may lie in {min(p.lo for p in parts)}..{max(p.hi for p in parts)}"
+    )

@@ -325,6 +325,7 @@ class Question:
         """(some sample satisfies the hypotheses, a sample that refutes the goal)."""
         rng = random.Random(0)
         ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
+        ends |= {x for e in self.nodes if e.op == "const" for x in (e.lo, -e.lo)}
         interesting = sorted({x + d for x in ends for d in (-1, 0, 1)})
         values: dict[Atom, list[int]] = {}
         for a, (lo, hi) in self.atoms.items():

@@ -109,7 +109,7 @@ def _max_pool_at(x: T, w: Windows) -> tuple[T, T]:
         def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
             m, at = accs
             place = w.position(i[-axes:], k)
-            value = lift(load(x, *i[:-axes], *place))
+            value = lift(load_or_zero(x, *i[:-axes], *place))
             newer = inside(place, plane) & ~at_least(m, value)
             return select(newer, value, m), select(newer, _flat_place(place, plane), at)
 

@@ -183,17 +183,14 @@ _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#defi
 
 def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | None = None, threads: int | None = None,
                  target: Target | None = None) -> list[Executable]:  # fmt: skip
-    """Compile several programs in one translation unit: g++ starts once.
+    """Compile several programs in one translation unit: g++ starts once.  A plan that is None is the default plan.
 
     Raises UserError, Unsupported or InternalError as compile_program does.
     """
     target = target or host()
-    start = time.perf_counter()
-    emitted = []
+    emitted, start = [], time.perf_counter()
     for k, program in enumerate(programs):
-        plan = plans[k] if plans is not None else None
-        if plan is None:
-            plan = default_plan(program, target)
+        plan = (plans[k] if plans is not None else None) or default_plan(program, target)
         emitted.append(emit_program(program, plan, target, str(k) if len(programs) > 1 else ""))
     text = prelude(target) + _RUN + "".join(e.text for e in emitted)
     emission = time.perf_counter() - start
@@ -204,11 +201,19 @@ def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | 
 
 
 def compile_program(program: Program, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
-    """The program as machine code, under `plan` (None: chosen by the schedule search), with at most `threads` threads.
+    """The program as machine code, under `plan`, with at most `threads` threads (None: as many as there are processors).
 
+    plan None: chosen by the schedule search, which may replace the program by one of the same bits (packed operands).
     Raises Unsupported where g++ is missing; InternalError where the plan is not one of the program or g++ refuses the text.
     """
-    return compile_many([program], plans=[plan], threads=threads)[0]
+    choosing = time.perf_counter()
+    if plan is None and all(t.size for t in program.tensors):
+        from assay.backends.schedule import choose
+
+        program, plan = choose(program, host())
+    executable = compile_many([program], plans=[plan], threads=threads)[0]
+    executable.timings["choose"] = time.perf_counter() - choosing - sum(executable.timings.values())
+    return executable
 
 
 __all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program"]

@@ -21,13 +21,16 @@ WINDOW = 250  # instructions in flight: the latency of a longer body is not hidd
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
 STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
 RESTART = 2200.0  # bytes lost when the prefetcher starts a run
-SPILL = 0.9  # cycles an instruction, for the share of values that do not fit in the registers
-IN_ORDER = 0.35  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
+SPILL = 0.05  # cycles an instruction, for the share of values that do not fit in the registers
+IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
+CELL = 0.85  # cycles a lane of a vector put together from scalars
+CONFLICT = 2.5  # a line that the body itself drives out costs its latency, not only its transfer
 GUARD = 8.0  # cycles a vector load under a computed mask
-LOOP = 1.5  # cycles an iteration
+LOOP = 1.0  # cycles an iteration
 START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
 LINE = 64
+SHARE = {"l1": 1.0, "l2": 0.9, "l3": 0.5}  # what part of a cache a kernel can count on
 STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
 POOL_US = 1.0  # to wake the threads and to wait for them, beside the round trip that was measured
 
@@ -219,7 +222,7 @@ def arithmetic(nest: Nest) -> list[tuple[int, float]]:
             latency = max(latency, k.latency.get(v, 0.0) * min(1.0, count / WINDOW))
         elif at >= 0 and at not in parents:
             latency = k.latency[-1] * min(1.0, count / WINDOW)
-        result.append((at, iterations * (max(throughput, latency) + LOOP) + extra))
+        result.append((at, iterations * max(throughput + LOOP, latency) + extra))
     return result
 
 
@@ -240,7 +243,7 @@ def access_cycles(nest: Nest, a: Access) -> float:
     if straight and step <= 1:
         return m.load_t * max(wide, 1.0) * (1 if step else 1.0) + GUARD * a.guarded
     if a.itemsize >= 4 and not a.guarded and straight:
-        return m.gather_t * wide
+        return min(m.gather_t, CELL * m.lanes) * wide
     return 2.0 * m.lanes + GUARD * a.guarded
 
 
@@ -285,7 +288,7 @@ def traffic(nest: Nest) -> dict[str, Traffic]:
     result = {level: Traffic() for level in ("l1", "l2", "l3")}
     total = sum(w.total for w in walks) * LINE
     for level, out in result.items():
-        size = getattr(m, level) * (0.5 if level == "l3" else 0.9)
+        size = getattr(m, level) * SHARE[level]
         if total > size:
             _misses(nest, walks, out, size, getattr(m, level) // getattr(m, f"{level}_ways"), level == "l1")
     return result
@@ -332,7 +335,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
                 n, d = w.dims[q]
                 reached *= min(n, way // math.gcd(way, d)) if d >= LINE else max(1.0, n * d / LINE)
                 q += 1
-            held = lines * LINE * (max(1.0, way / LINE / reached) if lines > 4 and reached < lines else 1.0)
+            held = lines * LINE * (max(1.0, way / LINE / reached) if reached < lines else 1.0)
             footprint[j] = footprint.get(j, 0.0) + held
             if j == w.loops[0]:
                 innermost[j] = innermost.get(j, 0.0) + held
@@ -356,7 +359,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
     for w, (run, streams, j) in zip(walks, runs, strict=True):
         if w.access.kind == "row" and not rows:
             continue
-        lines = w.lines[1 if w.loops and innermost[j] > size else 0]
+        lines = w.lines[1] * CONFLICT if w.loops and innermost[j] > size else w.lines[0]
         for (_, _, n, d), loop in zip(w.ladder, w.loops, strict=True):
             if footprint[loop] <= size:
                 lines *= 1 if d == 0 else n if d >= LINE else max(1.0, n * d / LINE)

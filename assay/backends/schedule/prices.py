@@ -29,6 +29,7 @@ class Price:
 
 
 FREE = Price()
+PER_NODE = 1.75  # instructions a node of a long composition takes: constants, moves and blends are not nodes
 _STRUCTURAL = frozenset(("const", "acc", "load", "load_or_zero", "proj", "fold", "bitcast", "stop"))
 
 
@@ -88,7 +89,7 @@ class Prices:
         for x in nodes:
             at[x] = prices[x].latency + max((at.get(a, 0.0) for a in x.args), default=0.0)
         return Price(
-            sum(p.mul for p in prices.values()), sum(p.add for p in prices.values()), sum(p.count for p in prices.values()),
+            sum(p.mul for p in prices.values()), sum(p.add for p in prices.values()), PER_NODE * sum(p.count for p in prices.values()),
             at.get(inner, 0.0), max([live_width((inner,), leaves), *(p.live for p in prices.values())]),
         )  # fmt: skip
 

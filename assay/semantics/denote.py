@@ -103,15 +103,16 @@ def _compute(roots: tuple[T, ...], known: dict[T, Stored]) -> dict[T, Stored]:
 # ------------------------------------------------------------------------------------------------ blocks
 
 
-def blocks(shape: tuple[int, ...], limit: int = BLOCK) -> Iterator[Box]:
-    """Boxes of at most `limit` elements that cover an array of this shape, in lexicographic order."""
+def blocks(shape: tuple[int, ...]) -> Iterator[Box]:
+    """Boxes of at most BLOCK elements that cover an array of this shape, in lexicographic order."""
+    limit = BLOCK
+    if math.prod(shape) <= limit:
+        yield tuple(slice(0, n) for n in shape)
+        return
     k, inner = len(shape), 1
     while k and inner * shape[k - 1] <= limit:
         k -= 1
         inner *= shape[k]
-    if k == 0:
-        yield tuple(slice(0, n) for n in shape)
-        return
     rest = tuple(slice(0, n) for n in shape[k:])
     length = max(1, limit // inner)
     for lead in itertools.product(*(range(n) for n in shape[: k - 1])):
@@ -130,7 +131,6 @@ class Code:
 
     def __init__(self, shape: tuple[int, ...], roots: tuple[E, ...], rank: int = 0) -> None:
         self.shape, self.axes = shape, axes(shape)
-        self.rank = rank_of(roots, max(rank, len(shape)))
         self.boxes = tuple(blocks(shape))
         cut = {v for v, s in zip(self.axes, self.boxes[0], strict=True) if s.stop - s.start < v.n} if self.boxes else set()
         self.hoisted: dict[E, None] = {}
@@ -141,7 +141,9 @@ class Code:
                 return True
             return False
 
-        self.tape: Tape = tape(roots, reachable(roots, hoists))
+        nodes = reachable(roots, hoists)
+        self.rank = rank_of((*nodes, *self.hoisted), max(rank, len(shape)))
+        self.tape: Tape = tape(roots, nodes)
 
 
 @cache

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Var
-from assay.core.lang import E, accumulators, apply_row, expand, input, load, walk
+from assay.core.lang import E, accumulators, apply_row, expand, input, load
 from assay.core.row import TABLE, Row
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -40,7 +40,10 @@ Tape: TypeAlias = tuple[Instruction, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A fold node, taken apart; `shape` says how its steps can be run faster than one by one (see fold.py)."""
+    """A fold node, taken apart.  Where it is acc = row(acc, operand) or acc = fma(x, y, acc), `row` and `operands` say so.
+
+    `rank` is 1 + the highest level of a variable that it binds, or that folds in its steps bind.
+    """
 
     node: E
     variable: Var
@@ -53,6 +56,7 @@ class Fold:
     carried_tape: Tape
     row: Row | None
     operands: tuple[E, ...]
+    rank: int
 
 
 _folds: dict[E, Fold] = {}
@@ -126,6 +130,7 @@ def fold_of(e: E) -> Fold:
     found = _folds[e] = Fold(
         e, v, inits, steps, accs, tuple(invariant), tuple(parts),
         tape(tuple(parts), (d for d in inside if d not in carried)), tape(steps, loop), r, operands,
+        rank_of((d for d in inside if d is not e), v.level + 1),
     )  # fmt: skip
     return found
 
@@ -151,14 +156,9 @@ def _reduction(steps: tuple[E, ...], accs: tuple[E, ...], carried: set[E]) -> tu
     return None, ()
 
 
-def rank_of(es: tuple[E, ...], rank: int) -> int:
-    """1 + the highest level of a variable that occurs in `es`: the number of axes of every array of their evaluation."""
-    for e in walk(es):
-        if e.op == "fold":
-            rank = max(rank, e.attr.level + 1)
-        for v in e.free:
-            rank = max(rank, v.level + 1)
-    return rank
+def rank_of(nodes: Iterable[E], rank: int) -> int:
+    """The number of levels of variables below `rank` and in the folds among `nodes`: the axes of every array of their evaluation."""
+    return max([rank, *(fold_of(e).rank for e in nodes if e.op == "fold")])
 
 
 # ------------------------------------------------------------------------------------------------ named rows

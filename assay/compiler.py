@@ -6,7 +6,7 @@
 
 The signature of a tensor is its shape, its type, and its strides where they are not row-major; of anything else its value.
 Sizes are specialised.  Python values that the function reads from globals or attributes are fixed at its first call with
-a signature; tensors found there are read at every call.
+a signature; tensors found there are read at every call.  What else it does in Python (printing, appending) happens only then.
 
 Outputs own their memory: a later call, or another thread's, never writes to an output that is still in use.  An input that
 another thread changes during a call gives an unspecified mixture of old and new elements, never a read out of bounds
@@ -29,7 +29,7 @@ import optree
 
 from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
-from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor
+from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
 from assay.frontends.cell import Cell
 from assay.frontends.creation import from_numpy
 from assay.frontends.tensor import Tensor, wrap
@@ -211,7 +211,7 @@ class Compiled:
             bound = self._parameters.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         leaves, structure = flatten(args, kwargs)
-        tensors = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves if is_tensor(x)]
+        tensors = [x for x in with_handles(leaves) if isinstance(x, Tensor)]
         entry = self._entry(leaves, structure, tensors, args, kwargs)
         entry.hits += 1
         if entry.mutates:
@@ -245,7 +245,7 @@ class Compiled:
         compiled = self._distinct()
         if len(compiled) >= self.limit:
             raise UserError(
-                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call would be one more and differs "
+                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call is one more and differs "
                 f"from the last one in {_difference(compiled[-1].described, described)}.\n"
                 "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
                 "(Compiled.limit)."
@@ -327,14 +327,14 @@ def _sharing(captured: Captured, tensors: Sequence[Tensor]) -> Any:
 
 def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:
     """Raises UserError where a changed argument shares memory with another one that is a different storage to us."""
+    used = {*(t.cell for t in tensors), *captured.outside}
     for s in captured.changed:
         cell = s.cell if s.cell is not None else tensors[s.index].cell
-        for k, t in enumerate(tensors):
-            if t.cell is not cell and np.may_share_memory(cell.array, t.cell.array):  # type: ignore[arg-type]
-                raise UserError(
-                    f"argument {k + 1} shares memory, through two numpy arrays, with another argument that the compiled "
-                    "function changes in place; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
-                )
+        if any(other is not cell and np.may_share_memory(cell.array, other.array) for other in used):  # type: ignore[arg-type]
+            raise UserError(
+                "a tensor that the compiled function changes in place shares memory, through two numpy arrays, with another one "
+                "that it uses; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
+            )
 
 
 def build(program: Program, *, backend: str) -> Executable:

@@ -75,6 +75,12 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor | np.ndarray)
 
 
+def with_handles(leaves: Sequence[Any]) -> list[Any]:
+    """The leaves with a tensor over each array's memory in its place; the same array gives the same tensor."""
+    made: dict[int, Tensor] = {}
+    return [made.setdefault(id(x), from_numpy(x)) if isinstance(x, np.ndarray) else x for x in leaves]
+
+
 def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
     """The leaves of the arguments and their structure."""
     leaves, structure = optree.tree_flatten((args, kwargs), none_is_leaf=True)  # type: ignore[arg-type]
@@ -97,7 +103,7 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     (or the function itself) shares, it is captured again with one placeholder for each storage.
     """
     leaves, structure = flatten(args, kwargs)
-    handles = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves]
+    handles = with_handles(leaves)
     captured = _Capture(handles, grouped=False).run(f, structure)
     if captured.changed:
         cells = [h.cell for h in handles if isinstance(h, Tensor)]

@@ -51,7 +51,7 @@ def _spelled(base: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gathered(base: str, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments with those that stand where a list of sizes or tensors is expected made into that list; None: no such place."""
+    """The arguments with those that stand where a list of sizes or tensors is expected made into it; None: no such place."""
     for op in overloads(base.partition(".")[0]):
         for k, p in enumerate(op.params):
             if p.type.is_list and not p.keyword_only:

@@ -28,8 +28,9 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     masks = [i for i in indices if i is not None and i.dtype is bool_]
     if masks:
         raise Unsupported(
-            f"{source.quoted()}  x[mask] with a bool{list(masks[0].shape)} mask: its size depends on the data. "
-            "Use assay.where(mask, x, other) to choose, x.masked_fill(mask, value) to replace, (x * mask).sum() to reduce, or numpy: x.numpy()[mask.numpy()]."
+            f"{source.quoted()}  x[mask] with a bool{list(masks[0].shape)} mask: its size depends on the data. Use "
+            "assay.where(mask, x, other) to choose, x.masked_fill(mask, value) to replace, "
+            "(x * mask).sum() to reduce, or numpy: x.numpy()[mask.numpy()]."
         )
     return dispatch.call("index.Tensor", (view, tuple(indices)), {})
 

@@ -102,8 +102,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return (values, indices) if return_indices else values
 
 
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # noqa: E501, FBT001, FBT002  # fmt: skip
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,  # noqa: FBT001, FBT002
+) -> Tensor:  # fmt: skip
     """softmax(query key^T * scale + mask) value; scale is 1 / sqrt(d) by default; a false mask element is -inf."""
     if dropout_p:
         raise Unsupported("scaled_dot_product_attention(dropout_p=...): write softmax(q @ k.mT * scale) and F.dropout of it")

@@ -153,7 +153,13 @@ def test_shared_inputs(backend: str) -> None:
         return y * 2
 
     g = assay.compile(f, backend=backend)
-    for views in [lambda b: (b, floats(3, 3)), lambda b: (b, b), lambda b: (b, b.t()), lambda b: (b[:2], b[1:]), lambda b: (b[1:], b[:2])]:
+    for views in [
+        lambda b: (b, floats(3, 3)),
+        lambda b: (b, b),
+        lambda b: (b, b.t()),
+        lambda b: (b[:2], b[1:]),
+        lambda b: (b[1:], b[:2]),
+    ]:
         for _ in range(2):
             base, again = floats(3, 3), floats(3, 3)
             got, want = g(*views(base)), f(*views(again))
@@ -310,3 +316,21 @@ def test_an_erroring_call_changes_nothing() -> None:
     with pytest.raises(IndexError):
         assay.compile(f, backend="reference")(x, assay.tensor([9]))
     assert x.tolist() == floats(3).tolist()
+
+
+def test_the_same_array_given_twice_is_one_storage() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1.0)
+        return y * 2
+
+    a = np.zeros(3, np.float32)
+    assert assay.compile(f, backend="reference")(a, a).tolist() == [2, 2, 2]
+    assert a.tolist() == [1, 1, 1]
+
+
+def test_a_tensor_from_outside_that_shares_memory_is_refused_where_it_matters() -> None:
+    a = np.zeros(4, np.float32)
+    outside = assay.from_numpy(a)
+    with pytest.raises(assay.UserError, match="shares memory"):
+        assay.compile(lambda x: x.add_(1.0) + outside[:3], backend="reference")(assay.from_numpy(a[1:]))
+    assert a.tolist() == [0, 0, 0, 0]

@@ -49,7 +49,8 @@ def test_types_of_schemas(text, type_):
 
 
 def test_a_schema():
-    s = parse("pool(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, *, str mode='a,b') -> (Tensor values, Tensor)")
+    s = parse("pool(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, *, str mode='a,b') "
+              "-> (Tensor values, Tensor)")  # fmt: skip
     assert (s.name, [p.name for p in s.params]) == ("pool.default", ["self", "kernel_size", "stride", "padding", "mode"])
     assert [p.default for p in s.params] == [MISSING, MISSING, (), (0, 0), "a,b"]
     assert [p.keyword_only for p in s.params] == [False, False, False, False, True]

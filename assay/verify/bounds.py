@@ -332,7 +332,7 @@ class _Prover:
     def _tensor(self, t: T) -> None:
         nodes = walk(bodies(t))
         loads = [e for e in nodes if e.op in _LOADS]
-        known: dict[E, set[Path]] | None = None
+        known: dict[E, set[Path]] = {}
         for e in loads:
             if e.op != "load":
                 continue
@@ -348,7 +348,7 @@ class _Prover:
             self._owe("bounds", t, answer.status, how, None, answer)
         if t.kind == "require":
             self._require(t)
-        self._width(t, nodes, loads)
+        self._width(t, nodes, loads, known)
         self._sign(t, nodes)
 
     def _load(self, t: T, e: E, goal: Goal, alternatives: set[Path]) -> None:
@@ -378,8 +378,12 @@ class _Prover:
 
     # -------------------------------------------------------------------------------------------- width
 
-    def _width(self, t: T, nodes: list[E], loads: list[E]) -> None:
-        """One obligation for all indices of `t`: the narrowest type that holds them, and every step of computing them."""
+    def _width(self, t: T, nodes: list[E], loads: list[E], known: dict[E, set[Path]]) -> None:
+        """One obligation for all indices of `t`: the narrowest type that holds them, and every step of computing them.
+
+        That int32 suffices must hold whatever the guards; int64 may rely on them, since what is not selected may be any
+        element.
+        """
         addressed: list[tuple[tuple[int, ...], tuple[Ix, ...], E | None]] = [(e.attr[0].shape, e.attr[1], e) for e in loads]
         addressed += [((1,), (e.attr,), e) for e in nodes if e.op == "idx"]
         if t.kind == "scatter":
@@ -394,12 +398,15 @@ class _Prover:
                 why = f"int32: {narrow.how}"
                 continue
             wide = wide or f"int64: an index {_reaches(parts, narrow)}"
+            known = known or paths(t)
             for i in indices:
-                full = decide(Goal(tuple((p, *INT64) for p in _divided(i))))
-                if full.status != PROVED:
-                    self.wide.add(t)
-                    self._owe("width", t, full.status, full.how, i if full.point else e, full)
-                    return
+                goal = Goal(tuple((p, *INT64) for p in _divided(i)))
+                for path in sorted(known[e], key=_path_key) if e is not None else [_ALWAYS]:
+                    full = decide(goal, path)
+                    if full.status != PROVED:
+                        self.wide.add(t)
+                        self._owe("width", t, full.status, full.how, i if full.point else e, full)
+                        return
         if wide:
             self.wide.add(t)
         self._owe("width", t, PROVED, wide or why)

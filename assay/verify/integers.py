@@ -463,8 +463,10 @@ def _check(algebra: Z3, q: Question, *, simple: bool, negated_goal: bool) -> tup
 
 def value_at(i: Ix, point: dict[Atom, int]) -> int | None:
     """The index at a point; None where it depends on what the point does not say."""
-    try:
-        reading = Reading(Numpy(True), {a: np.array(x, object) for a, x in point.items()})
-        return int(reading.index(i))
-    except KeyError:
+    deeper = inline(Goal(((i, 0, 0),)), ())
+    q = Question(deeper[0] if deeper else Goal(((i, 0, 0),)), ())
+    if not q.atoms.keys() <= point.keys():
         return None
+    reading = Reading(Numpy(True), {a: np.array(x, np.bool_ if _is_bool(a) else object) for a, x in point.items()})
+    reading.read(q.nodes)
+    return int(reading.index(q.goal.ranges[0][0]))

@@ -69,3 +69,168 @@ def test_gather_reads_what_scatter_wrote(compiled: Callable[..., Any], rows: int
 
     out = compiled(f)(assay.ones(8, 4), assay.zeros(8, dtype=assay.int64))
     assert out.tolist() == [[8.0] * 4] * 8
+
+
+inf, nan = np.inf, np.nan
+
+
+def bits(x: Any) -> list[Any]:
+    """The values with the sign of zero and NaN comparable: -0.0 as "-0.0", NaN as "nan"."""
+    flat = np.asarray(x.numpy()).astype(np.float64 if x.dtype.is_float else np.int64).ravel().tolist()
+    return [str(v) if v != v or (v == 0 and np.signbit(v)) else v for v in flat]
+
+
+def expect(compiled: Callable[..., Any], f: Callable[..., Any], inputs: list[tuple[Any, str]], *expected: list[Any]) -> None:
+    """f on the inputs (values, type) gives these results, bit for bit."""
+    arguments = [assay.tensor(v, dtype=getattr(assay, t)) for v, t in inputs]
+    out = compiled(f)(*arguments)
+    for got, right in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
+        wanted = [str(v) if v != v or (v == 0 and np.signbit(v)) else v for v in right]
+        assert bits(got) == wanted
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+class TestIntegerArithmetic:
+    def test_b01_shift_by_the_width_or_more(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#143566: x86 masks the count to n % 64."""
+        expect(compiled, lambda x, n: (x << n, x >> n), [([7, -7], "int64"), ([64, 70], "int64")], [0, 0], [0, -1])
+        expect(compiled, lambda x, n: (x << n, x >> n), [([7, -7], "int64"), ([-1, -2], "int64")], [0, 0], [0, -1])
+
+    def test_b03_float_floor_division(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#197895: floor(a / b) is one too many where the quotient rounds up to an integer."""
+        a, b = ([1.0, 0.5, 6.0, 3.0], "float32"), ([0.1, 0.1, 0.2, 0.1], "float32")
+        expect(compiled, lambda a, b: a // b, [a, b], [9.0, 4.0, 29.0, 29.0])
+        expect(compiled, lambda a, b: ((a % b) > 0) & ((a % b) < b), [a, b], [1, 1, 1, 1])
+
+    def test_b05_smallest_integer_divided_by_minus_one(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#184406, numpy#21506: idiv traps (SIGFPE)."""
+        x, y = ([-(2**31), 7], "int32"), ([-1, -1], "int32")
+        expect(compiled, lambda x, y: (x // y, x % y), [x, y], [-(2**31), -7], [0, 0])
+
+    def test_b07_floor_semantics(self, compiled: Callable[..., Any]) -> None:
+        """triton#619: // and % truncate; constants and run-time values must agree."""
+        a, b = ([-7, 7, -8], "int32"), ([2, -2, 3], "int32")
+        expect(compiled, lambda a, b: (a // b, a % b), [a, b], [-4, -4, -3], [1, -1, 1])
+        expect(compiled, lambda a, b: -((-a) // b), [([-36], "int64"), ([5], "int64")], [-7])
+        expect(compiled, lambda x, y: x % y, [([-5.5], "float32"), ([3.0], "float32")], [0.5])
+        expect(compiled, lambda x: assay.full((1,), -5.5) % 3.0 + x, [([0.0], "float32")], [0.5])
+
+    def test_b09_constant_folding_of_integers(self, compiled: Callable[..., Any]) -> None:
+        """tvm#20281: folded through float64."""
+        c = ([9007199254740993, 1152921504606846979], "int64")
+        expect(compiled, lambda c, d: c // d, [c, ([1, 3], "int64")], [9007199254740993, 384307168202282326])
+        folded = lambda x: assay.full((1,), 1152921504606846979, dtype=assay.int64) // 3 + x  # noqa: E731
+        expect(compiled, folded, [([0], "int64")], [384307168202282326])
+
+    def test_b11_powers(self, compiled: Callable[..., Any]) -> None:
+        """jax#5987, #16898, #7701: 0**64, negative integer powers, log(pow(0, 0)), IEEE pow."""
+        expect(compiled, lambda x, n: x**n, [([0], "int32"), ([64], "int32")], [0])
+        expect(compiled, lambda x, y: (x**y).log(), [([0.0], "float32"), ([0.0], "float32")], [0.0])
+        expect(compiled, lambda x, y: x**y, [([1.0, nan, -1.0], "float32"), ([nan, 0.0, inf], "float32")], [1.0, 1.0, 1.0])
+        with pytest.raises(ValueError, match="negative integer powers"):
+            compiled(lambda x, n: x**n)(assay.tensor([10]), assay.tensor([-1]))
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+class TestSpecialValues:
+    def test_b12_nan_at_every_position(self, compiled: Callable[..., Any]) -> None:
+        """tvm#19579, onnxruntime#10514: max, min and relu lose a NaN depending on where it stands."""
+        f = compiled(lambda x, y: (x.amax(1), x.amin(1), assay.maximum(y, y * 0), assay.relu(y), assay.maximum(y * 0, y)))
+        for n in range(1, 10):
+            x = np.where(np.eye(n, dtype=bool), nan, np.arange(n)).astype(np.float32)
+            for out in f(assay.tensor(x), assay.tensor(np.diagonal(x).copy())):
+                assert np.isnan(out.numpy()).all()
+
+    def test_b14_adding_zero_is_not_the_identity(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#189799: -0 + 0 is +0."""
+
+        def f(x: Any) -> Any:
+            z = x.ceil()
+            return 1 / (z + 0.0), 1 / (z - 0.0), 1 / (z * 1.0), 1 / (0.0 - z)
+
+        expect(compiled, f, [([-0.3], "float32")], [inf], [-inf], [-inf], [inf])
+
+    def test_b17_inverse_functions_do_not_cancel(self, compiled: Callable[..., Any]) -> None:
+        """xla#42732, jax#37919: the intermediate overflows."""
+
+        def f(x: Any, y: Any, z: Any) -> Any:
+            return x.exp().log(), y.square().sqrt(), z.log().exp()
+
+        expect(compiled, f, [([90.0], "float32"), ([-2e19], "float32"), ([-1.0], "float32")], [inf], [inf], [nan])
+
+    def test_b19_float_to_integer(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#180159, numpy#21166: undefined in C; here it saturates and NaN is 0, in vectors and in tails."""
+        values = [nan, inf, -inf, 300.0, -1.0] * 7
+        expect(compiled, lambda x: (x.to(assay.int32), x.to(assay.int8), x.to(assay.uint8)), [(values, "float32")],
+               [0, 2**31 - 1, -(2**31), 300, -1] * 7, [0, 127, -128, 127, -1] * 7, [0, 255, 0, 255, 0] * 7)  # fmt: skip
+
+    def test_b21_clamp(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#76795: NaN values, NaN bounds, a bound beyond the type."""
+        expect(compiled, lambda x: x.clamp(0, 1), [([0.5, -3.0, nan], "float32")], [0.5, 0.0, nan])
+        expect(compiled, lambda x: x.clamp(0, nan), [([0.5, -3.0], "float32")], [nan, nan])
+        expect(compiled, lambda x: x.clamp(min=-1e39), [([0.5], "float32")], [0.5])
+
+    def test_b22_nan_to_num_of_half_types(self, compiled: Callable[..., Any]) -> None:
+        """mlx#4220, pytorch#57982: the largest value of a half type came out as 0 or inf."""
+        values = [nan, inf, -inf, 1.5]
+        expect(compiled, lambda x: x.nan_to_num(), [(values, "float16")], [0.0, 65504.0, -65504.0, 1.5])
+        largest = 3.3895313892515355e38
+        expect(compiled, lambda x: x.nan_to_num(), [(values, "bfloat16")], [0.0, largest, -largest, 1.5])
+
+    def test_b36_round_half_to_even(self, compiled: Callable[..., Any]) -> None:
+        """tvm#19368, pytorch#103465: away from zero in compiled code."""
+        expect(compiled, lambda x: x.round(), [([0.5, 1.5, 2.5, -0.5, -2.5] * 3, "float32")], [0.0, 2.0, 2.0, -0.0, -2.0] * 3)
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+class TestPrecision:
+    def test_b24_casts_are_operations(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#183607, jax#23007: an intermediate cast to a half type is removed."""
+
+        def f(x: Any) -> Any:
+            h = x.to(assay.float16)
+            return (h * h).to(assay.float32)
+
+        expect(compiled, f, [([300.0], "float32")], [inf])
+        expect(compiled, lambda x, y: y - ((x + y) - x), [([1.0], "bfloat16"), ([2.0**-9], "bfloat16")], [2.0**-9])
+
+    def test_b26_no_contraction(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#122260, numpy#27422: one of two equal products becomes part of an fma."""
+        expect(compiled, lambda x: x * x - x * x, [([1.0000001] * 9, "float32")], [0.0] * 9)
+        x = assay.tensor([[3.76, 3.75]]) / 1e-6
+        assert abs(float(compiled(lambda x: x.softmax(1).sum())(x)) - 1) <= 1e-6
+
+    def test_b28_a_0d_tensor_is_rounded_before_the_operation(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#185605: the compiled code used the double."""
+        x, s = assay.tensor([0.1], dtype=assay.bfloat16), assay.tensor(-0.1, dtype=assay.float64)
+        out = compiled(lambda x, s: x + s)(x, s)
+        assert out.dtype == assay.bfloat16
+        assert out.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+class TestReductions:
+    def test_b30_ties_take_the_first(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#93630, triton#1736, tinygrad#8108: the last of equal elements, or an index from the padding."""
+        expect(compiled, lambda x: x.argmax(1), [([[1, 3, 3], [4, 4, 0]], "int32")], [1, 0])
+        expect(compiled, lambda x: x.argmax(), [([-inf] * 1000, "float32")], [0])
+        expect(compiled, lambda x: (~x).argmax(), [([2, 2], "int32")], [0])
+
+    def test_b32_small_integers(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#191499: the vector accumulator started at 0."""
+        expect(compiled, lambda x: (x.min(), x.argmin()), [([7] * 16 + [3], "uint8")], [3], [16])
+        expect(compiled, lambda x: x.max(), [([-9] * 16 + [-2], "int8")], [-2])
+
+    def test_b54_lengths_that_are_no_power_of_two(self, compiled: Callable[..., Any]) -> None:
+        """triton#737, FlagGems#3716: what fills the last vector takes part in the reduction."""
+        x = ([-1.0, -2.0, -3.0, -4.0, -5.0], "float32")
+        expect(compiled, lambda x: (x.sum(), x.prod(), x.max(), x.min()), [x], [-15.0], [-120.0], [-1.0], [-5.0])
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+def test_b37_a_constant_index_outside_is_an_error_when_compiled(compiled: Callable[..., Any]) -> None:
+    """pytorch#185885: select(dim, 1) of an axis of size 1 compiled."""
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(lambda x: x.select(0, 2))(assay.ones(2, 3))
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(lambda x: x.select(0, 1))(assay.ones(1, 3))

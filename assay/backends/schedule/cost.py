@@ -21,6 +21,7 @@ WINDOW = 250  # instructions in flight: the latency of a longer body is not hidd
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
 STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
 RESTART = 2200.0  # bytes lost when the prefetcher starts a run
+RESTART_L1 = 60.0  # the same from L2, where instructions in flight hide most of it
 SPILL = 0.05  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
@@ -251,7 +252,10 @@ def _fold_cycles(nest: Nest, f: Fold, scalar: float) -> tuple[float, float, floa
     """(latency an iteration, further cycles an iteration, cycles each time the loop is entered)."""
     m = nest.machine
     copies = nest.copies_of(f.varies)
-    room = m.registers - 3 if nest.in_lanes(f.varies) else m.registers - 2
+    room = m.registers - 2
+    if nest.in_lanes(f.varies):  # an operand that several accumulators share stays in registers, and one is broadcast
+        shared = [nest.copies_of(a.varies) for a in nest.summary.read_in(f.var) if nest.in_lanes(a.varies)]
+        room -= max((n for n in shared if n < copies), default=0)
     over = max(0, copies * f.accumulators - room)
     if f.var not in nest.in_rows:
         return f.chain, 2.5 * over, 0.0
@@ -262,11 +266,15 @@ def _fold_cycles(nest: Nest, f: Fold, scalar: float) -> tuple[float, float, floa
 
 @dataclass
 class Traffic:
-    """Bytes into a cache: read, written through it, written when the stores bypass the caches."""
+    """Bytes into a cache: read, written through it, written when the stores bypass the caches.
+
+    `restarted`: bytes that could have been moved while the prefetcher was starting on short runs; nothing hides that time.
+    """
 
     read: float = 0.0
     written: float = 0.0
     streamed: float = 0.0
+    restarted: float = 0.0
 
 
 @dataclass
@@ -368,12 +376,15 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         if any(_shared(nest, w, other, footprint, size) for other in seen):
             continue
         seen.append(w)
-        efficiency = 1.0 if rows else max(0.2, run / (run + RESTART / (streams + 2)) * max(1.0, streams_open.get(j, 1.0)) ** -STREAMS)
+        efficiency = run / (run + RESTART_L1) if rows else max(0.2, run / (run + RESTART / (streams + 2)))
+        crowd = 1.0 if rows else max(1.0, streams_open.get(j, 1.0)) ** -STREAMS
+        moved = lines * LINE
         if w.access.kind == "store":
-            out.written += lines * LINE / efficiency
-            out.streamed += lines * LINE * streams**0.5
+            out.written += moved / crowd
+            out.streamed += moved * streams**0.5
         else:
-            out.read += lines * LINE / efficiency
+            out.read += moved / crowd
+        out.restarted += moved * (1 / efficiency - 1)
 
 
 def _shared(nest: Nest, a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:
@@ -409,8 +420,9 @@ def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic]
     l1, l2, l3 = bytes_["l1"], bytes_["l2"], bytes_["l3"]
     ram = m.bw_ram[min(threads, 2) - 1]
     through = 0 if stream else 2
+    waiting = (l1.restarted / m.bw_l2[0] + l2.restarted / m.bw_l3[0]) / speed + l3.restarted / ram
     parts = {
-        "arithmetic": sum(c / speed if at >= 0 and nest.within(j, at) else c for j, c in cycles),
+        "arithmetic": sum(c / speed if at >= 0 and nest.within(j, at) else c for j, c in cycles) + waiting,
         "L2": (l1.read + l1.written * through) / m.bw_l2[0] / speed,
         "L3": (l2.read + l2.written * through) / m.bw_l3[0] / speed,
         "RAM": (l3.read + l3.streamed) / (ram * STREAM_GAIN) if stream else (l3.read + 2 * l3.written) / ram,

@@ -134,6 +134,10 @@ class Summary:
             self._tensor(t, top)
         self.fold_of = {f.var: f for f in self.folds}
 
+    def read_in(self, v: int) -> list[Access]:
+        """The loads in the loop over fold v whose vectors differ between neighbours of some axis."""
+        return [a for a in self.accesses if a.kind != "store" and a.place >> v & 1 and a.varies & self.axes_mask]
+
     # -------------------------------------------------------------------------------------------- tensors
 
     def _tensor(self, t: T, top: _Scope) -> None:

@@ -37,14 +37,29 @@ class Candidate:
 
 def choose(program: Program, target: Target) -> tuple[Program, Plan]:
     """The program (lets inlined, operands packed: bitwise) and the plan of its kernels."""
+    found = explore(program, target)
+    chosen = [(group, candidates[0] if candidates else None) for group, candidates in found.groups]
+    return assemble(found.program, chosen, found.log)
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The program that is scheduled, its groups with their candidates (none for a reference function), the search log."""
+
+    program: Program
+    groups: list[tuple[Group, list[Candidate]]]
+    log: tuple[str, ...]
+
+
+def explore(program: Program, target: Target) -> Explored:
+    """What is computed together, and the ways to do it, best first."""
     model = _model(target)
     model.spent = 0
     program = split_exact_folds(program)
     decisions = Decisions(program, model)
     decisions.search()
-    groups = decisions.groups()
-    chosen = [(g, candidates(g, model)[0] if g.tensors[0].kind != "extern" else None) for g in groups]
-    return assemble(program, chosen, tuple(decisions.log))
+    groups = [(g, candidates(g, model) if g.tensors[0].kind != "extern" else []) for g in decisions.groups()]
+    return Explored(program, groups, tuple(decisions.log))
 
 
 @cache

@@ -21,7 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
+from assay.backends.build import compiler, directory
 from assay.backends.schedule import probe
+from assay.core.errors import Unsupported
 
 FLAGS = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC", "-pthread")
 _MEBI = 1 << 20
@@ -118,22 +120,17 @@ def _file(directory: Path) -> Path:
     return directory / f"machine-{hashlib.sha256((probe.SOURCE + cpu_model()).encode()).hexdigest()[:16]}.json"
 
 
-def _directory() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "assay"
-
-
 @cache
 def machine() -> Machine:
     """The machine this process runs on: stored, else measured and stored, else the table of defaults."""
-    file = _file(_directory())
+    file = _file(directory())
     try:
         return _from_json(json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         pass
     try:
         measured = measure()
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, Unsupported):
         return defaults()
     _store(file, measured)
     return measured
@@ -173,11 +170,11 @@ def _sizes() -> dict[str, int]:
 
 
 def measure() -> Machine:
-    """Compile the probe and run it.  Raises OSError or SubprocessError where there is no compiler."""
+    """Compile the probe and run it.  Raises Unsupported where there is no compiler."""
     with tempfile.TemporaryDirectory() as tmp:
         source, library = Path(tmp) / "probe.cpp", Path(tmp) / "probe.so"
         source.write_text(probe.SOURCE)
-        subprocess.run(("g++", *FLAGS, "-o", library, source), check=True, capture_output=True)
+        subprocess.run((compiler()[0], *FLAGS, "-o", library, source), check=True, capture_output=True)
         loaded = ctypes.CDLL(str(library))
         best = _measure(loaded)
         for _ in range(RETRIES):

@@ -43,18 +43,19 @@ def wrap(v: Any) -> Any:
     return tuple(map(wrap, v)) if isinstance(v, tuple | list) else v
 
 
-def _arrays(v: Any) -> Iterator[np.ndarray]:
+def flat(v: Any) -> Iterator[np.ndarray]:
+    """The arrays of an argument, in order."""
     if isinstance(v, Array):
         yield v.a
     elif isinstance(v, tuple | list):
         for x in v:
-            yield from _arrays(x)
+            yield from flat(x)
 
 
 def evaluate(o: Operator, arguments: tuple[Any, ...]) -> Any:
     """The result of the overload on arguments in schema order (arrays, numbers, tuples)."""
     filled = tuple(map(wrap, arguments))
-    outputs = run(o.program(*filled), [a for v in filled for a in _arrays(v)])
+    outputs = run(o.program(*filled), [a for v in filled for a in flat(v)])
     return outputs[0] if len(outputs) == 1 and o.returns == ("",) and not o.schema.text.endswith("[]") else tuple(outputs)
 
 
@@ -67,7 +68,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         assert filled is not None, f"{o.schema.text} does not take {args} {kwargs}"
     else:
         o, filled = resolve(name, wrapped, named)
-    outputs = run(o.program(*filled), [a for v in filled for a in _arrays(v)])
+    outputs = run(o.program(*filled), [a for v in filled for a in flat(v)])
     return outputs[0] if len(outputs) == 1 and o.returns == ("",) and not o.schema.text.endswith("[]") else tuple(outputs)
 
 

@@ -55,8 +55,8 @@ def values(t: T, seed: int) -> np.ndarray:
         return np.where(rng.random(t.shape) < 0.3, edge, x).astype(t.dtype.numpy)
     x = rng.standard_normal(t.shape) * 3
     with np.errstate(all="ignore"):
-        x = np.where(rng.random(t.shape) < 0.1, rng.choice(SPECIAL, t.shape), x).astype(np.float32 if t.dtype.is_half else t.dtype.numpy)
-        return x.astype(t.dtype.numpy)
+        x = np.where(rng.random(t.shape) < 0.1, rng.choice(SPECIAL, t.shape), x)
+        return x.astype(np.float32 if t.dtype.is_half else t.dtype.numpy).astype(t.dtype.numpy)
 
 
 def arrays(p: Program, seed: int = 1) -> list[np.ndarray]:
@@ -132,7 +132,8 @@ def matmul_bias_gelu() -> Program:
 @case
 def matmul_f64() -> Program:
     a, b = (lang.input(n, s, dt.f64) for n, s in (("a", (7, 9)), ("b", (9, 21))))
-    return program((a, b), [tensor((7, 21), lambda i, j: fold(9, const(0.0, dt.f64), lambda s, k: op("fma", a[i, k], b[k, j], s)))])
+    zero = const(0.0, dt.f64)
+    return program((a, b), [tensor((7, 21), lambda i, j: fold(9, zero, lambda s, k: op("fma", a[i, k], b[k, j], s)))])
 
 
 def conv(stride: int, pad: int) -> Program:
@@ -217,8 +218,8 @@ def scan_pair() -> Program:
 def scatter_add() -> Program:
     base, v, idx = f32("base", 9, 13), f32("v", 31, 13), lang.input("idx_of_9", (31,), dt.i64)
     at = wrapped(idx, 9)
-    u = tensor((31, 13), lambda k, j: v[k, j])
-    return program((base, v, idx), [scatter(base, (31, 13), (at[u.shape and lang.axes((31, 13))[0]], lang.axes((31, 13))[1]), u.body, "add")])
+    k, j = lang.axes((31, 13))
+    return program((base, v, idx), [scatter(base, (31, 13), (at[k], j), v[k, j], "add")])
 
 
 @case
@@ -252,7 +253,8 @@ def cat() -> Program:
 def transposes() -> Program:
     x, y = f32("x", 19, 26), f32("y", 26, 19)
     z = lang.input("z", (5, 9, 11), dt.f64)
-    return program((x, y, z), [tensor((26, 19), lambda i, j: x[j, i] + y[i, j]), tensor((11, 5, 9), lambda i, j, k: z[j, k, i] * 2.0)])
+    cycled = tensor((11, 5, 9), lambda i, j, k: z[j, k, i] * 2.0)
+    return program((x, y, z), [tensor((26, 19), lambda i, j: x[j, i] + y[i, j]), cycled])
 
 
 @case
@@ -301,7 +303,8 @@ def f16_chain() -> Program:
 @case
 def conversions() -> Program:
     inputs = [lang.input(d.name, (3, 19), d) for d in dt.DTYPES.values()]
-    return program(inputs, [mapped(t, lambda v, d=d: convert(v, d)) for t in inputs for d in dt.DTYPES.values() if d is not t.dtype])
+    pairs = [(t, d) for t in inputs for d in dt.DTYPES.values() if d is not t.dtype]
+    return program(inputs, [mapped(t, lambda v, d=d: convert(v, d)) for t, d in pairs])
 
 
 @case
@@ -355,7 +358,8 @@ def empty() -> Program:
 @case
 def requires_hold() -> Program:
     x = lang.input("x_of_40", (3, 19), dt.i64)
-    checked = require((3, 19), mapped(x, lambda v: v * 2).body, mapped(x, lambda v: op("lt", v, 99)).body, "[ValueError] {value} at {index}")
+    twice, small = mapped(x, lambda v: v * 2), mapped(x, lambda v: op("lt", v, 99))
+    checked = require((3, 19), twice.body, small.body, "[ValueError] {value} at {index}")
     return program((x,), [tensor((3, 19), lambda i, j: checked[i, j] + 1)])
 
 

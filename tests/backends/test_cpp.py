@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
 
 import numpy as np
 import pytest
-from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, values, wrapped
 
+from assay.backends.build import FLAGS
 from assay.backends.cpp import compile_many, compile_program
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
 from assay.core import dtypes as dt
 from assay.core import lang
+from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.lang import Program, bitcast, const, convert, fold, load, op, program, scatter, select, tensor
-from assay.core.row import TABLE
+from assay.core.lang import E, Program, T, const, convert, fold, op, program, tensor
+from assay.core.row import TABLE, Row
 from assay.semantics.denote import RequireError, bits_equal, run
 from tests.backends.plans import FEATURES, plan
+from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, wrapped
 
 pytestmark = pytest.mark.cpp
 LONG = ("conversions", "integer_arithmetic")  # many outputs: only under the features that change their code
@@ -35,3 +38,220 @@ def test_bits(feature: str) -> None:
     made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
     bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
     assert bad == {}
+
+
+def test_chosen_plans() -> None:
+    programs = build(("softmax", "layernorm", "matmul_bias_gelu", "conv2d_pad", "attention", "empty"))
+    assert {n: found for n, p in programs.items() if (found := differs(compile_program(p, threads=2), p, arrays(p)))} == {}
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+INTEGERS = (0, 1, -1, 2, 5, -7, 31, 63, 64, 127, -128, 255, 32767, -(2**31), 2**31 - 1, -(2**63), 2**63 - 1)
+
+
+def points(d: DType) -> list[float | int | bool]:
+    if d is dt.bool_:
+        return [False, True]
+    if d.is_float:
+        more = (1.0, 1.5, 2.5, -3.5, 127.5, -128.9, 255.5, 65504.0, 65520.0, 2.0**63, 3.3895314e38, 1e300, 5e-324, 7.0)
+        return [*SPECIAL, *more]
+    return sorted({v for v in INTEGERS if d.lo <= v <= d.hi})
+
+
+def grid(d: DType, arity: int) -> list[np.ndarray]:
+    """Every combination of the special values (of half of them, for three arguments), padded to an odd length."""
+    p = points(d)[:: 1 if arity < 3 else 2]
+    rows = np.array(list(itertools.product(p, repeat=arity)), dtype=object)
+    rows = np.concatenate([rows, rows[: 1 + len(rows) % 2]])
+    if not d.is_float:
+        return [c.astype(d.numpy) for c in rows.T]
+    with np.errstate(all="ignore"):
+        return [c.astype(np.float64).astype(np.float32 if d.is_half else d.numpy).astype(d.numpy) for c in rows.T]
+
+
+def types_of(r: Row) -> list[DType]:
+    found = []
+    for d in dt.DTYPES.values():
+        try:
+            r.types(*([dt.bool_, d, d] if r.name == "select" else [d] * r.arity))
+        except UserError:
+            continue
+        found.append(d)
+    return found
+
+
+def one_row(d: DType, rows: list[Row]) -> tuple[Program, list[np.ndarray]]:
+    """A program that applies every row to special values of type `d`."""
+    inputs, data, outputs = [], [], []
+    for arity in sorted({r.arity for r in rows}):
+        columns = grid(d, arity)
+        xs = [lang.input(f"x{arity}{k}", c.shape, d) for k, c in enumerate(columns)]
+        inputs, data = inputs + xs, data + columns
+        for r in rows:
+            if r.arity == arity:
+                outputs.append(tensor(xs[0].shape, lambda i, r=r, xs=xs: apply(r, [x[i] for x in xs])))
+    return program(inputs, outputs, name=f"rows_{d.name}"), data
+
+
+def apply(r: Row, args: list[E]) -> E:
+    return op("select", convert(args[0], dt.bool_), *args[1:]) if r.name == "select" else op(r.name, *args)
+
+
+def rows_differ(kind: str, types: list[DType], features: tuple[str, ...]) -> list[str]:
+    made = [one_row(d, [r for r in TABLE.values() if r.kind == kind and d in types_of(r)]) for d in types]
+    bad = []
+    for feature in features:
+        executables = compile_many([p for p, _ in made], plans=[plan(p, feature) for p, _ in made], threads=1)
+        for (p, data), e in zip(made, executables, strict=True):
+            bad += [f"{feature} {p.name} {p.outputs[k].body!r}" for k in differs(e, p, data)]
+    return bad
+
+
+def test_primitive_rows() -> None:
+    assert rows_differ("primitive", list(dt.DTYPES.values()), ("scalar", "vector")) == []
+
+
+def test_named_rows() -> None:
+    assert rows_differ("named", [dt.f32], ("vector",)) == []
+
+
+@pytest.mark.full
+def test_named_rows_everywhere() -> None:
+    assert rows_differ("named", [dt.f32, dt.f64, *dt.INTEGERS], ("scalar", "vector")) == []
+
+
+def test_conversions_of_special_values() -> None:
+    pairs, bad = [], []
+    for d in dt.DTYPES.values():
+        (column,) = grid(d, 1)
+        x = lang.input("x", column.shape, d)
+        others = [c for c in dt.DTYPES.values() if c is not d]
+        there = [mapped(x, lambda v, c=c: convert(v, c)) for c in others]
+        through = [c for c in (dt.i32, dt.i64) if d.is_float]
+        back = [mapped(x, lambda v, c=c, d=d: convert(convert(v, c), d)) for c in through]
+        pairs.append((program((x,), there + back, name=f"from_{d.name}"), column))
+    for feature in ("scalar", "vector"):
+        programs = [p for p, _ in pairs]
+        made = compile_many(programs, plans=[plan(p, feature) for p in programs])
+        for (p, column), e in zip(pairs, made, strict=True):
+            bad += [f"{feature} {p.outputs[k].body!r}" for k in differs(e, p, [column])]
+    assert bad == []
+
+
+# ------------------------------------------------------------------------------------------------ the checker notices
+
+@pytest.mark.parametrize(("flag", "feature"), [("-ffp-contract=fast", "vector"), ("-ffast-math", "scalar")])
+def test_wrong_flags_are_noticed(flag: str, feature: str) -> None:
+    x, y = f32("x", 9, 64), f32("y", 9, 64)
+    product = tensor((9, 64), lambda i, j: x[i, j] * y[i, j] + 0.3)
+    p = program((x, y), [product, tensor((9, 64), lambda i, j: (x[i, j] + y[i, j]) - y[i, j])])
+    (good,) = compile_many([p], plans=[plan(p, feature)])
+    (wrong,) = compile_many([p], plans=[plan(p, feature)], flags=(*FLAGS, flag))
+    assert differs(good, p, arrays(p)) == []
+    assert differs(wrong, p, arrays(p)) != []
+
+
+# ------------------------------------------------------------------------------------------------ threads and schedules
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads(threads: int) -> None:
+    p = build(["relu_sum"])["relu_sum"]
+    e = compile_many([p], plans=[plan(p, "rowvec")], threads=threads)[0]
+    assert differs(e, p, arrays(p)) == []
+
+
+def test_kernel_with_several_outputs_and_carry() -> None:
+    p = build(["column_sums"])["column_sums"]
+    schedule = Schedule(vector=0, copies=2, carry=8, threads=0)
+    e = compile_program(p, plan=Plan((Kernel(p.outputs, schedule),)), threads=2)
+    assert differs(e, p, arrays(p)) == []
+
+
+@pytest.mark.parametrize("schedule", [
+    Schedule(vector=1, copies=2, threads=0),
+    Schedule(vector=1, jam=((0, 4),), threads=0),
+    Schedule(vector=1, jam=((0, 2),), fold="rowvec"),
+    Schedule(jam=((0, 3),), fold="rowvec"),
+])  # fmt: skip
+def test_row_buffers(schedule: Schedule) -> None:
+    x = f32("x", 11, 45)
+    m = tensor((11,), lambda i: fold(45, const(-math.inf, dt.f32), lambda a, k: op("max", a, x[i, k])))
+    e = tensor((11, 45), lambda i, j: op("exp", x[i, j] - m[i]))
+    out = tensor((11, 45), lambda i, j: e[i, j] / total(45, lambda k: e[i, k]))
+    p = program((x,), [out])
+    plan_ = Plan((Kernel((m,), Schedule()), Kernel((out,), schedule, local=((e, 1),))))
+    assert differs(compile_program(p, plan=plan_, threads=2), p, arrays(p)) == []
+
+
+@pytest.mark.parametrize(("schedule", "why"), [
+    (Schedule(vector=2), "rank"),
+    (Schedule(vector=1, jam=((1, 2),)), "both vector and jam"),
+    (Schedule(order=((0, None),)), "each of 2 axes"),
+    (Schedule(vector=1, order=((1, 12), (0, None), (1, None))), "multiple of its tile"),
+    (Schedule(carry=4), "carry"),
+    (Schedule(threads=("block", 0)), "blocks"),
+])  # fmt: skip
+def test_illegal_schedules_are_refused(schedule: Schedule, why: str) -> None:
+    p = build(["gelu"])["gelu"]
+    with pytest.raises(InternalError, match=why):
+        compile_program(p, plan=Plan(tuple(Kernel((t,), schedule) for t in p.tensors)))
+
+
+def test_scatter_keeps_its_order() -> None:
+    p = build(["scatter_set"])["scatter_set"]
+    for schedule in (Schedule(vector=0), Schedule(threads=0), Schedule(jam=((0, 2),))):
+        with pytest.raises(InternalError, match="must run in order"):
+            compile_program(p, plan=Plan(tuple(Kernel((t,), schedule) for t in p.tensors)))
+
+
+def test_a_plan_must_compute_everything() -> None:
+    p = build(["softmax"])["softmax"]
+    with pytest.raises(InternalError, match="no kernel"):
+        compile_program(p, plan=Plan(tuple(Kernel((t,)) for t in p.tensors[1:])))
+
+
+# ------------------------------------------------------------------------------------------------ errors of programs
+
+def checked_gather() -> tuple[Program, T]:
+    x, idx = f32("x", 9, 21), lang.input("idx", (4, 37), dt.i64)
+    at = wrapped(idx, 9)
+    return program((x, idx), [tensor((4, 37, 21), lambda i, j, k: x[at[i, j], k])]), at
+
+
+@pytest.mark.parametrize("feature", ["scalar", "vector", "jam", "rowvec"])
+@pytest.mark.parametrize("bad", [9, -10, 2**63 - 1, -(2**63)])
+def test_the_first_failing_element_is_reported(feature: str, bad: int) -> None:
+    p, _ = checked_gather()
+    e = compile_many([p], plans=[plan(p, feature)], threads=2)[0]
+    x, idx = arrays(p)
+    idx = np.abs(idx) % 9
+    assert differs(e, p, [x, idx]) == []
+    idx[1, 36], idx[3, 2] = bad, 99
+    with pytest.raises(RequireError) as expected:
+        run(p, [x, idx])
+    with pytest.raises(IndexError) as found:
+        e([x, idx])
+    assert str(found.value) == str(expected.value)
+    assert "[1, 36]" in str(found.value)
+    assert differs(e, p, [x, np.zeros_like(idx)]) == []
+
+
+def test_later_kernels_do_not_run_after_a_failure() -> None:
+    p, at = checked_gather()
+    text = compile_many([p], plans=[plan(p, "scalar")])[0].text
+    assert text.index("return 1;") < text.rindex("k_1(P")
+    assert at in p.tensors
+
+
+@pytest.mark.parametrize(("inputs", "why"), [
+    ([np.zeros((5, 71), np.float64)], "dtype float64 given, float32"),
+    ([np.zeros((71, 5), np.float32)], r"shape \[71, 5\] given, \[5, 71\]"),
+    ([], "takes 1 inputs, not 0"),
+    ([np.zeros((5, 71), np.float32)] * 2, "takes 1 inputs, not 2"),
+    ([[1.0]], "a numpy array is needed, not list"),
+])  # fmt: skip
+def test_wrong_inputs(inputs: list[np.ndarray], why: str) -> None:
+    p = build(["gelu"])["gelu"]
+    with pytest.raises(UserError, match=why):
+        compile_many([p])[0](inputs)

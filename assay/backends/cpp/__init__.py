@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.backends import threads as threads_
-from assay.backends.build import build
+from assay.backends.build import FLAGS, build
 from assay.backends.cpp.nest import Nest
 from assay.backends.cpp.prelude import prelude
 from assay.backends.placement import Placement, domain
@@ -182,19 +182,20 @@ _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#defi
 
 
 def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | None = None, threads: int | None = None,
-                 target: Target | None = None) -> list[Executable]:  # fmt: skip
+                 flags: tuple[str, ...] = FLAGS) -> list[Executable]:  # fmt: skip
     """Compile several programs in one translation unit: g++ starts once.  A plan that is None is the default plan.
 
+    The bits are guaranteed for the pinned `flags` only; others serve to show that the comparison notices them.
     Raises UserError, Unsupported or InternalError as compile_program does.
     """
-    target = target or host()
+    target = host()
     emitted, start = [], time.perf_counter()
     for k, program in enumerate(programs):
         plan = (plans[k] if plans is not None else None) or default_plan(program, target)
         emitted.append(emit_program(program, plan, target, str(k) if len(programs) > 1 else ""))
     text = prelude(target) + _RUN + "".join(e.text for e in emitted)
     emission = time.perf_counter() - start
-    built = build(text)
+    built = build(text, flags=flags)
     count = threads or threads_.available()
     timings = {"emit": emission, "g++": built.seconds}
     return [Executable(e.program, e.plan, text, timings, e.steps, e.layout, built.library, count) for e in emitted]

@@ -7,7 +7,7 @@ from assay.core.operators.registry import OPERATORS, TENSOR_TYPES, Operator, loo
 FAMILIES = (
     "pointwise", "division", "compare", "elementary", "activations", "reductions", "extremes", "softmax", "views", "rearrange",
     "creation", "matmul",
-    "indexing", "scans", "scatter", "joins", "conv", "pooling", "norms", "sorting", "losses", "attention", "resample",
+    "indexing", "scans", "scatter", "joins", "conv", "pooling", "norms", "sorting", "losses", "attention", "resample", "random",
 )  # fmt: skip
 
 for _family in FAMILIES:

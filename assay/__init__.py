@@ -27,9 +27,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "assay.core.text": ("parse", "show"),
     "assay.examine": ("check", "explain", "prove"),
     "assay.frontends.capture": ("trace",),
-    "assay.frontends.creation": (
-        "Generator", "as_tensor", "default_generator", "from_dlpack", "from_numpy", "manual_seed", "tensor",
-    ),
+    "assay.frontends.creation": ("as_tensor", "from_dlpack", "from_numpy", "tensor"),
+    "assay.frontends.random": ("Generator", "default_generator", "manual_seed"),
     "assay.frontends.tensor": ("Tensor",),
     "assay.transforms.lower": ("lower",),
 }  # fmt: skip

@@ -217,7 +217,7 @@ class Compiled:
         if entry.mutates:
             _refuse_hidden_sharing(entry.captured, tensors)
         result = entry(tensors)
-        as_tensors = any(isinstance(x, Tensor) for x in leaves)
+        as_tensors = any(isinstance(x, Tensor) for x in leaves) or not tensors
         if entry.fast and not kwargs and all(type(a) in (Tensor, np.ndarray) for a in args):
             key = tuple(a.signature if type(a) is Tensor else _array_key(a) for a in args)
             if all(strides is None for _, _, strides in key):
@@ -352,7 +352,8 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
             dynamic: bool = False) -> Any:  # fmt: skip
     """The function, compiled for each signature at its first call; also a decorator, with or without options.
 
-    numerics="exact" gives the bits of eager evaluation.  It returns tensors if an argument is a tensor, arrays otherwise.
+    numerics="exact" gives the bits of eager evaluation.  It returns arrays if numpy arrays are what it
+    got, tensors otherwise.
     backend: "cpp" (machine code by g++) or "reference" (the meaning itself, slow).
     Raises UserError for an unknown option, Unsupported for numerics="fast", dynamic=True and strict=False.
     """

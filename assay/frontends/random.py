@@ -1,8 +1,157 @@
-"""Random functions: operators of the generator's state, which they advance."""
+"""Random numbers: operators of the state of a generator, which they advance.
+
+    assay.rand(2, 3)       assay.manual_seed(0)       assay.dropout(x, 0.5, True)       x.normal_(0.0, 1.0)
+
+The state is a tensor i64[2] = (seed, offset); each call draws with one offset and advances it, as an in-place update does.  So
+a capture takes the state as an input and gives its advance back in the epilogue: a compiled call draws what eager
+evaluation would draw, and the next call draws other numbers.  Threads need generators of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
+import numpy as np
+
+from assay.core.dtypes import dtype as dtype_of
+from assay.core.errors import UserError
+from assay.frontends import dispatch
+from assay.frontends.cell import Cell
+from assay.frontends.tensor import Tensor
+from assay.frontends.value import find, process
+
+
+class Generator:
+    """A counter-based random generator: `state` is i64[2], its seed and offset."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.state = Tensor(Cell(np.zeros(2, np.int64)))
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart: this seed, offset 0."""
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise UserError(f"seed {seed}; allowed: integers of 64 bits")
+        wrapped = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+        for k, number in enumerate((wrapped, 0)):
+            self.state[k] = number
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return self.state[0].item()
+
+    def get_state(self) -> Tensor:
+        """A copy of the state."""
+        return self.state.clone()
+
+    def set_state(self, state: Tensor) -> None:
+        """Continue from a state."""
+        self.state.copy_(state)
+
+    def draw(self, operator: str, *args: Any, **kwargs: Any) -> Any:
+        """The random operator on the state and `args`; the state advances by one call."""
+        out = dispatch.call(operator, (self.state, *args), kwargs)
+        dispatch.store(self.state, process(*find("advance.state", (self.state.value,), {})), "advance.state")
+        return out
+
+
+default_generator = Generator(0)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Restart the default generator with this seed, offset 0."""
+    return default_generator.manual_seed(seed)
+
+
+def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
+    """rand(2, 3), rand((2, 3)) and rand([2, 3]) mean the same."""
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+
+
+def rand(*size: Any, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """Uniform in [0, 1)."""
+    return (generator or default_generator).draw("rand.state", _sizes(size), dtype=dtype)
+
+
+def randn(*size: Any, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """Normal with mean 0 and variance 1."""
+    return (generator or default_generator).draw("randn.state", _sizes(size), dtype=dtype)
+
+
+def randint(low: int, high: Any, size: Any = None, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """Integers low <= n < high; randint(high, size) starts at 0."""
+    if size is None:
+        low, high, size = 0, low, high
+    return (generator or default_generator).draw("randint.state", low, high, tuple(size), dtype=dtype)
+
+
+def randperm(n: int, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """A permutation of 0 .. n - 1."""
+    return (generator or default_generator).draw("randperm.state", n, dtype=dtype)
+
+
+def normal(mean: Any, std: Any, size: Any = None, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """mean + std * z: numbers and a size, or tensors."""
+    chosen = generator or default_generator
+    if size is not None:
+        return chosen.draw("normal.state", mean, std, tuple(size), dtype=dtype)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        raise UserError("normal() of two numbers needs a size, as in normal(0.0, 1.0, (2, 3))")
+    like = mean if isinstance(mean, Tensor) else std
+    tensors = [x if isinstance(x, Tensor) else dispatch.call("full", ((), x), {"dtype": like.dtype}) for x in (mean, std)]
+    return chosen.draw("normal.state_Tensor", *tensors)
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability `input` (or p), else 0, in the type of `input`."""
+    chosen = generator or default_generator
+    return chosen.draw("bernoulli.state", input) if p is None else chosen.draw("bernoulli.state_p", input, p)
+
+
+def dropout(input: Tensor, p: float = 0.5, train: bool = True, *, generator: Generator | None = None) -> Tensor:  # noqa: FBT001, FBT002
+    """input / (1 - p) where kept, 0 where dropped (with probability p); input itself when not training or p is 0."""
+    if not train or p == 0:
+        return input
+    return (generator or default_generator).draw("dropout.state", input, p, True)
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """rand in the shape and type of `input`."""
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype_of(dtype), generator=generator)
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+    """randn in the shape and type of `input`."""
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype_of(dtype), generator=generator)
+
+
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None,
+                 generator: Generator | None = None) -> Tensor:  # fmt: skip
+    """randint in the shape and type of `input`."""
+    bounds = (0, low) if high is None else (low, high)
+    return randint(*bounds, input.shape, dtype=input.dtype if dtype is None else dtype_of(dtype), generator=generator)
+
+
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers uniform in [from_, to)."""
+    return self.copy_((generator or default_generator).draw("uniform.state", self.shape, from_, to, dtype=self.dtype))
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers."""
+    return self.copy_(normal(mean, std, self.shape, dtype=self.dtype, generator=generator))
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability p (a number, or a tensor that broadcasts), else 0."""
+    if isinstance(p, Tensor):
+        return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
+    return self.copy_(bernoulli(self, p, generator=generator))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (rand, randn, randint, randperm, normal, bernoulli, dropout, rand_like, randn_like, randint_like)
+}
+METHODS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (bernoulli, uniform_, normal_, bernoulli_)}

@@ -398,12 +398,17 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def _takes_self(op: Any) -> bool:
-    return bool(op.params) and op.params[0].type.kind == "Tensor" and not op.params[0].type.is_list
+    """Whether x.op(...) makes sense: the first parameter is a tensor, and not the state of a generator."""
+    first = op.params[0] if op.params else None
+    return first is not None and first.type.kind == "Tensor" and not first.type.is_list and first.name != "state"
 
 
 def _method(name: str) -> Callable[..., Any]:
     from assay.core.operators import OPERATORS
+    from assay.frontends.random import METHODS
 
+    if name in METHODS:
+        return METHODS[name]
     if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
         import difflib
 

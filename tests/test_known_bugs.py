@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import assay
+import assay.nn.functional as F
 
 EVALUATIONS = [
     pytest.param(lambda f: f, id="eager"),
@@ -234,3 +235,32 @@ def test_b37_a_constant_index_outside_is_an_error_when_compiled(compiled: Callab
         compiled(lambda x: x.select(0, 2))(assay.ones(2, 3))
     with pytest.raises(IndexError, match="out of bounds"):
         compiled(lambda x: x.select(0, 1))(assay.ones(1, 3))
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+def test_b34_a_scan_masks_by_choosing(compiled: Callable[..., Any]) -> None:
+    """pytorch#132107, triton#2361: 0 * inf in a masked scan gives NaN; a block loses the carry of the one before."""
+    scan = lambda x: x.cumsum(0)  # noqa: E731
+    expect(compiled, scan, [([inf] * 5, "float32")], [inf] * 5)
+    expect(compiled, scan, [([1.0, inf, -inf], "float32")], [1.0, inf, nan])
+    expect(compiled, scan, [([1.0] * 1000, "float32")], [float(n + 1) for n in range(1000)])
+
+
+@pytest.mark.parametrize("compiled", EVALUATIONS)
+@pytest.mark.parametrize(("f", "shape", "index", "text"), [
+    (lambda x, i: x[i], (2, 3), 2, "0 <= 2 < 2"),
+    (lambda x, i: x[i], (2, 3), -3, "0 <= -1 < 2"),
+    (lambda x, i: x.index_select(0, i), (2, 3), -1, "0 <= -1 < 2"),
+    (lambda x, i: F.embedding(i, x), (2, 3), -2, "0 <= -2 < 2"),
+    (lambda x, i: x.index_add(0, i, x[:1]), (2, 3), -1, "0 <= -1 < 2"),
+    (lambda x, i: x.gather(0, i.unsqueeze(1)), (2, 3), 5, "0 <= 5 < 2"),
+    (lambda x, i: x.index_select(0, i), (1, 3), 1, "0 <= 1 < 1"),
+    (lambda x, i: x.scatter_add(0, i.unsqueeze(1), x[:1, :1]).sum(), (2, 3), 2, "0 <= 2 < 2"),
+])  # fmt: skip
+def test_b37_an_index_outside_is_an_error(
+    compiled: Callable[..., Any], f: Callable[..., Any], shape: tuple[int, ...], index: int, text: str
+) -> None:
+    """pytorch#185885, #183608, #121251, #183769: silently wrapped, or read from stray memory, when compiled."""
+    with pytest.raises(IndexError) as error:
+        compiled(f)(assay.ones(*shape), assay.tensor([index]))
+    assert f"index out of bounds: {text}" in str(error.value)

@@ -1,0 +1,93 @@
+"""Interpolation against exact rational positions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.core.errors import Unsupported, UserError
+from assay.core.operators import OPERATORS
+from tests.core.operators.calling import array, call, drawn, evaluate, same
+
+inf, nan = math.inf, math.nan
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def nearest(x: Any, sizes: Any, *_: Any) -> Any:
+    if sizes is None:
+        sizes = [int(n * s) for n, s in zip(x.shape[2:], _[0], strict=True)]
+    rows = [np.array([math.floor(Fraction(i * n, m)) for i in range(m)]) for n, m in zip(x.shape[2:], sizes, strict=True)]
+    return x[(slice(None), slice(None), *np.ix_(*rows))]
+
+
+def bilinear(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
+    if sizes is None:
+        sizes = [int(n * s) for n, s in zip(x.shape[2:], rest[0], strict=True)]
+    y = x.astype(np.float32 if x.itemsize == 2 else x.dtype)
+    for axis in (3, 2):  # along the rows first, then between them
+        n, m = y.shape[axis], sizes[axis - 2]
+        if n == m:
+            continue
+        lines = []
+        for i in range(m):
+            half = Fraction(1, 2)
+            at = Fraction(i * (n - 1), max(m - 1, 1)) if corners else max((i + half) * n / m - half, 0)
+            a = math.floor(at)
+            t = y.dtype.type(at - a)
+            lines.append(y.take(a, axis) * (1 - t) + y.take(min(a + 1, n - 1), axis) * t)
+        y = np.stack(lines, axis)
+    return y.astype(x.dtype)
+
+
+REFERENCES = {
+    "upsample_nearest1d.default": nearest,
+    "upsample_nearest2d.default": nearest,
+    "upsample_nearest2d.vec": nearest,
+    "upsample_bilinear2d.default": bilinear,
+    "upsample_bilinear2d.vec": bilinear,
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_sample(name):
+    for arguments in drawn(OPERATORS[name]):
+        assert same(evaluate(OPERATORS[name], arguments), REFERENCES[name](*arguments)), arguments
+
+
+def row(*values: float) -> np.ndarray:
+    return array(values).reshape(1, 1, 1, -1)
+
+
+@pytest.mark.parametrize(("values", "size", "corners", "expected"), [
+    ([0, 4], 4, False, [0, 1, 3, 4]),
+    ([0, 3], 4, True, [0, 1, 2, 3]),
+    ([0, 4, 8], 1, False, [4]),
+    ([5, 6], 1, True, [5]),
+    ([-0.0, inf], 2, False, [-0.0, inf]),  # the same size is a copy
+    ([nan, 4], 4, False, [nan, nan, nan, 4]),  # nan * 1 + 4 * 0 at the first, only 4 at the last
+])  # fmt: skip
+def test_linear(values, size, corners, expected):
+    assert same(call("upsample_bilinear2d", row(*values), (1, size), corners), row(*expected))
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 7), (7, 3), (10, 29), (29, 10), (1, 5), (100, 99)])
+def test_nearest_positions_are_exact(n, m):
+    y = call("upsample_nearest1d", np.arange(n, dtype=np.float32).reshape(1, 1, n), (m,))
+    assert y.ravel().tolist() == [i * n // m for i in range(m)]
+
+
+@pytest.mark.parametrize(("name", "args", "error", "text"), [
+    ("upsample_nearest2d", (row(1, 2), (1, 0)), UserError, "sizes >= 1"),
+    ("upsample_nearest2d", (row(1, 2)[0], (1, 2)), UserError, "needs [n, c] and 2 axes"),
+    ("upsample_nearest2d.vec", (row(1, 2), None, None), UserError, "needs one of the two"),
+    ("upsample_nearest2d.vec", (row(1, 2, 3), None, (1.0, 1.5)), Unsupported, "scale factor 1.5 takes size 3 to 4.5, not 4"),
+    ("upsample_bilinear2d", (np.array([[[[1]]]]), (2, 2), False), UserError, "needs a float tensor"),
+])  # fmt: skip
+def test_wrong_arguments(name, args, error, text):
+    with pytest.raises(error) as raised:
+        call(name, *args)
+    assert text in str(raised.value)

@@ -78,7 +78,8 @@ def small_programs() -> None:
             run(p, a)
 
     run(small(random.Random(1)), [np.ones(t.shape, np.float32) for t in small(random.Random(1)).inputs])
-    print(f"small programs of {OPERATIONS} operators: new {PROGRAMS / timed(every):.0f} a second, again {PROGRAMS / timed(every):.0f}")
+    new, again = PROGRAMS / timed(every), PROGRAMS / timed(every)
+    print(f"small programs of {OPERATIONS} operators: new {new:.0f} a second, again {again:.0f}")
 
 
 LARGE: tuple[tuple[str, tuple[tuple[int, ...], ...], Callable[..., T]], ...] = (

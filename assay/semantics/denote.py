@@ -147,7 +147,8 @@ class Code:
 
 
 @cache
-def _code(shape: tuple[int, ...], roots: tuple[E, ...], rank: int = 0) -> Code:
+def code_of(shape: tuple[int, ...], roots: tuple[E, ...], rank: int = 0) -> Code:
+    """The code of `roots` over the axes of `shape`, compiled once."""
     return Code(shape, roots, rank)
 
 
@@ -167,7 +168,7 @@ def _hoisted(e: E, code: Code, tensors: dict[T, Stored]) -> Any:
     shape = tuple(v.n if v in e.free else 1 for v in code.axes)
     count = len(e.args) // 2
     results = [np.empty(shape + (1,) * (code.rank - len(shape)), a.dtype.numpy) for a in e.args[:count]]
-    for box, scope in _scopes(_code(shape, (e,), code.rank), tensors):
+    for box, scope in _scopes(code_of(shape, (e,), code.rank), tensors):
         found = scope.memo[e]
         for result, x in zip(results, found if isinstance(found, list) else [found], strict=True):
             result[box] = x
@@ -187,7 +188,7 @@ def _over(x: Any, rank: int) -> Any:
 
 
 def _let(t: T, tensors: dict[T, Stored]) -> Array:
-    code = _code(t.shape, (t.body,))
+    code = code_of(t.shape, (t.body,))
     rank = len(t.shape)
     out: Array | None = None
     if t.size == 0:
@@ -204,7 +205,7 @@ def _let(t: T, tensors: dict[T, Stored]) -> Array:
 
 
 def _require(t: T, tensors: dict[T, Stored]) -> Array:
-    code = _code(t.shape, (t.body, t.cond))
+    code = code_of(t.shape, (t.body, t.cond))
     rank = len(t.shape)
     out = np.empty(t.shape, t.dtype.numpy)
     if t.size == 0:
@@ -227,7 +228,7 @@ def _scan(t: T, tensors: dict[T, Stored]) -> Array:
         return out
     along = np.moveaxis(out, t.axis, -1)
     inits = e.args[: len(e.args) // 2]
-    code = _code(rest, needs(e), rank_of((e,), len(rest)))
+    code = code_of(rest, needs(e), rank_of((e,), len(rest)))
     level = e.attr.level
     for box, scope in _scopes(code, tensors):
         along[(*box, 0)] = _over(scope.memo[inits[t.k]], len(rest))
@@ -249,7 +250,7 @@ def _scatter(t: T, tensors: dict[T, Stored]) -> Array:
     if size == 0 or t.size == 0:
         return out
     roots = (t.body, *(v.e for i in t.indices for v in values(i)))
-    code = _code(t.domain, roots)
+    code = code_of(t.domain, roots)
     flat = out.reshape(-1)
     combine = _combine(t.combine)
     for box, scope in _scopes(code, tensors):

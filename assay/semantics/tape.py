@@ -157,7 +157,7 @@ def _reduction(steps: tuple[E, ...], accs: tuple[E, ...], carried: set[E]) -> tu
 
 
 def rank_of(nodes: Iterable[E], rank: int) -> int:
-    """The number of levels of variables below `rank` and in the folds among `nodes`: the axes of every array of their evaluation."""
+    """How many levels of variables there are: `rank`, or more where the folds among `nodes` bind higher ones."""
     return max([rank, *(fold_of(e).rank for e in nodes if e.op == "fold")])
 
 

@@ -453,7 +453,7 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
                 best, at, stream = c, j, bypass
     plain = all(b is None for _, b in s.order)
     natural = not s.order or s.order == tuple((a, None) for a in range(k.rank))
-    tie = 1 + 0.002 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
+    tie = 1 + 0.0005 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
     made = replace(s, threads=nest.loops[at].key if at >= 0 else None, stream=stream)
     return Cost(best.seconds * tie, best.parts), made
 

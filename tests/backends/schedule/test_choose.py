@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from assay.backends.placement import Placement, illegal
+from assay.backends.legality import illegal
+from assay.backends.placement import Placement
 from assay.backends.schedule import choose as entry
 from assay.backends.schedule.decide import candidates
 from assay.backends.schedule.fuse import Decisions, Model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import UserError
-from assay.frontends import dispatch
+from assay.frontends import dispatch, source
 
 
 def _number(x: Any) -> bool:
@@ -20,7 +20,8 @@ def _number(x: Any) -> bool:
 def _is_operand(x: Any) -> bool:
     if isinstance(x, np.ndarray):
         raise UserError(
-            f"an operator mixes a tensor and a numpy array of shape {x.shape}; wrap the array: assay.from_numpy(a) shares it"
+            f"{source.quoted()}  an operator mixes a tensor and a numpy array of shape {x.shape}; wrap the array: "
+            "assay.from_numpy(a) shares its memory"
         )
     return isinstance(x, Arithmetic) or _number(x)
 

@@ -124,7 +124,8 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
 
     Raises UserError where several elements of the view are one element of memory, or the memory is read-only.
     """
-    if overlaps(shown.shape, shown.strides):
+    contiguous = shown.array is not None and shown.array.flags.c_contiguous
+    if not contiguous and overlaps(shown.shape, shown.strides):
         raise UserError(
             f"{source.quoted()}  {writer}: several elements of this {shown.dtype.name}{list(shown.shape)} are one element of "
             f"memory (strides {list(shown.strides)}), so it cannot be written in place; clone() it first"

@@ -12,12 +12,12 @@ from typing import Any
 
 from assay.core.dtypes import category
 from assay.core.dtypes import dtype as dtype_of
-from assay.core.errors import UserError
+from assay.core.errors import Unsupported, UserError
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
 from assay.frontends import source, tensor
 from assay.frontends.cell import Link
-from assay.frontends.value import Value, find, has_list_result, process, view_layouts
+from assay.frontends.value import STATE, Value, find, has_list_result, process, view_layouts
 
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 
@@ -25,18 +25,28 @@ SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The overload of `base` ("add"), or the overload named ("add.Tensor"), that the arguments fit, applied.
 
-    A list of sizes may be given as several arguments: x.view(2, 3).
+    A list of sizes or tensors may be given as several arguments: x.view(2, 3), einsum("ij,jk", x, y).
+    In a capture, an error says at which line of the user it happened.
     """
     if kwargs:
         kwargs = _spelled(base, kwargs)
     try:
-        op, filled = find(base, args, kwargs)
+        return apply(*_matched(base, args, kwargs))
+    except (UserError, Unsupported) as error:
+        if STATE.trace is None:
+            raise
+        raise source.located(error) from None
+
+
+def _matched(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Operator, tuple[Any, ...]]:
+    """The overload and all its arguments, several of them gathered into a list where nothing fits otherwise."""
+    try:
+        return find(base, args, kwargs)
     except UserError:
         gathered = _gathered(base, args)
         if gathered is None:
             raise
-        op, filled = find(base, gathered, kwargs)
-    return apply(op, filled)
+        return find(base, gathered, kwargs)
 
 
 def _spelled(base: str, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +84,7 @@ def apply(op: Operator, args: tuple[Any, ...]) -> Any:
     """The operator on all its arguments, tensors being handles."""
     if op.inplace_of is not None:
         return update(args[0], OPERATORS[op.inplace_of], args)
-    values = tuple(map(unwrap, args))
+    values = tuple([a.value if type(a) is tensor.Tensor else unwrap(a) for a in args])
     if op.view:
         return _view(op, args[0], values)
     out = process(op, values)

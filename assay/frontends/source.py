@@ -6,6 +6,8 @@ import linecache
 import os
 import sys
 
+from assay.core.errors import OutOfBounds, Unsupported, UserError
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -33,3 +35,11 @@ def quoted() -> str:
         return ""
     text = linecache.getline(*found).strip()
     return f"{found[0]}:{found[1]}: {text}\n" if text else f"{found[0]}:{found[1]}:\n"
+
+
+def located(error: Exception) -> Exception:
+    """The error with the user's line at the head of its message, where it has none yet; its class stays."""
+    head, text = quoted(), str(error)
+    if not head or text.startswith(head.partition("\n")[0]) or type(error) not in (UserError, OutOfBounds, Unsupported):
+        return error
+    return type(error)(f"{head}  {text}")

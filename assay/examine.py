@@ -87,12 +87,12 @@ def check(f: Callable[..., Any] | Program, *args: Any, backend: str = "cpp", inp
     if isinstance(f, Program):
         return check_program(f, backend=backend, inputs=inputs, seed=seed, shrink=shrink)
     examined = examine(f, args, kwargs)
-    layers = [_eager(examined), _graph(examined), *program_layers(examined.stages, backend)]
+    layers = [*source_layers(examined), *program_layers(examined.stages, backend)]
     drawn = draw_many(examined.program, inputs, seed)
     varied = {k for k, s in enumerate(examined.captured.sources) if s.kind == "argument"}
     actual = examined.actual_inputs()
     tried = [actual] + [[d if k in varied else a for k, (a, d) in enumerate(zip(actual, xs, strict=True))] for xs in drawn]
-    return compare(examined.program, [x for x in layers if x is not None], tried, shrink=shrink)
+    return compare(examined.program, layers, tried, shrink=shrink)
 
 
 def check_program(p: Program, *, backend: str = "cpp", inputs: int = 10, seed: int = 0, shrink: bool = True) -> Report:
@@ -106,11 +106,21 @@ def draw_many(p: Program, count: int, seed: int) -> list[Arrays]:
     return [draw_inputs(p, KINDS[k % len(KINDS)], rng, defined=k % 5 != 4) for k in range(count)]
 
 
+def stage_layers(stages: Sequence[Stage]) -> list[Layer]:
+    """A layer for each stage's program."""
+    return [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, str(s.contract), s.notes) for s in stages]
+
+
 def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
     """A layer for each stage's program, and one for what the backend makes of the last."""
-    layers = [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, str(s.contract), s.notes) for s in stages]
     executable = build(stages[-1].program, backend=backend)
-    return [*layers, Layer(backend, lambda xs: list(executable(xs)))]
+    return [*stage_layers(stages), Layer(backend, lambda xs: list(executable(xs)))]
+
+
+def source_layers(e: Examined) -> list[Layer]:
+    """What comes before the core programs: eager evaluation (where the arguments share no storage), the operator graph."""
+    eager = _eager(e)
+    return [*([eager] if eager is not None else []), _graph(e)]
 
 
 def _eager(e: Examined) -> Layer | None:

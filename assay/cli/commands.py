@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -105,6 +106,82 @@ def prove(target: TargetArgument, arg: Args = [], seed: Seed = 0, json: Json = F
         found = load_target(target, arg, seed)
         proof = prove_(found.subject, *found.args)
         return emit(str(proof), {"name": found.name, **proof.to_json()}, as_json=json)
+
+    guarded(command, as_json=json)
+
+
+Count = Annotated[int, typer.Option("--count", help="How many programs.")]
+Most = Annotated[int, typer.Option("--operators", help="Most operators of a program.")]
+Findings = Annotated[Path, typer.Option("--save", help="Folder for findings.")]
+Cases = Annotated[list[Path], typer.Argument(metavar="CASE...", help=".assay files, or folders of them.")]
+Baseline = Annotated[Path, typer.Option("--baseline", help="The committed facts.")]
+Accept = Annotated[bool, typer.Option("--accept", help="Write the facts as the new baseline.")]
+
+
+@app.command()
+def fuzz(count: Count = 200, seed: Seed = 0, operators: Most = 12, backend: Backend = "cpp", save: Findings = Path("findings"),
+         json: Json = False) -> None:  # fmt: skip
+    """Random programs through every stage and compiled code, bit for bit against their meaning; findings are shrunk."""
+
+    def command() -> int:
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from assay.fuzz.campaign import run_campaign
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:
+            task = bar.add_task("programs", total=count)
+            result = run_campaign(count, seed, directory=save, backend=backend, most=operators,
+                                  progress=lambda n, r: bar.update(task, advance=n, description=f"{len(r.findings)} findings"))  # fmt: skip
+        lines = [f"{f.recipe}\nwrong stage: {f.stage}, {f.operators} operators (seed {f.seed})\n{f.witness}\nreplay: assay replay {f.file}\n"
+                 for f in result.findings]  # fmt: skip
+        rate = result.programs / result.seconds if result.seconds else 0.0
+        lines.append(f"{result.programs} programs, {len(result.operators)} operators, {len(result.findings)} findings, "
+                     f"{result.unsupported} unsupported, {rate:.1f} programs/s")  # fmt: skip
+        return emit("\n".join(lines), result.to_json(), as_json=json)
+
+    guarded(command, as_json=json)
+
+
+@app.command()
+def replay(case: Annotated[Path, typer.Argument(metavar="CASE", help="A .assay file.")], backend: Backend = "cpp", seed: Seed = 0,
+           json: Json = False) -> None:  # fmt: skip
+    """Run one saved case again.  Exit code 0: every stage agrees, 1: one differs, 125: the case cannot be tested."""
+
+    def command() -> int:
+        from assay.core.errors import Unsupported
+        from assay.fuzz.cases import read_case
+        from assay.fuzz.cases import replay as replay_
+        from assay.verify.layered import Report
+
+        try:
+            outcome = replay_(read_case(case), backend=backend, seed=seed)
+        except Unsupported as error:
+            return emit(f"cannot be tested: {error}", {"verdict": "UNSUPPORTED", "exit_code": 125, "error": str(error)}, as_json=json)
+        if isinstance(outcome, Report):
+            return emit(str(outcome), outcome.to_json(), as_json=json)
+        code = 125 if outcome.unsupported else 1
+        verdict = "UNSUPPORTED" if outcome.unsupported else "REFUTED"
+        return emit(outcome.error, {"verdict": verdict, "exit_code": code, "error": outcome.error}, as_json=json)
+
+    guarded(command, as_json=json)
+
+
+@app.command()
+def gate(cases: Cases, baseline: Baseline = Path("gate.json"), accept: Accept = False, backend: Backend = "cpp",
+         json: Json = False) -> None:  # fmt: skip
+    """Verdicts, proofs and kernel counts of a corpus against a committed baseline; exit code 1 for any difference."""
+
+    def command() -> int:
+        from assay.gate import run_gate
+
+        code, found, count = run_gate(cases, baseline, accept=accept, backend=backend)
+        verdict = "OK" if code == 0 else "REFUTED" if found else "UNKNOWN"
+        lines = [*map(str, found), f"{count} cases, {len(found)} differences" + (f"; {baseline} written" if accept else "")]
+        data = {"verdict": verdict, "exit_code": code, "cases": count, "differences": [vars(d) for d in found]}
+        return emit("\n".join(lines), data, as_json=json)
 
     guarded(command, as_json=json)
 

@@ -48,11 +48,11 @@ def draw(t: T, kind: str, rng: np.random.Generator, bound: int | None = None) ->
     if kind == EXACT:  # small integers: sums, products and their reorderings are exact
         return rng.integers(-4, 5, shape).astype(np.float64).astype(d.numpy)
     ordinary = rng.standard_normal(shape) * rng.choice([0.1, 1.0, 1.0, 10.0])
-    if kind == TINY:
-        ordinary = ordinary * float(ml_dtypes.finfo(d.numpy).smallest_normal)
-    elif kind == HUGE:
-        ordinary = ordinary * float(ml_dtypes.finfo(d.numpy).max) / 4
     with np.errstate(over="ignore", under="ignore"):
+        if kind == TINY:
+            ordinary = ordinary * float(ml_dtypes.finfo(d.numpy).smallest_normal)
+        elif kind == HUGE:
+            ordinary = ordinary * float(ml_dtypes.finfo(d.numpy).max) / 4
         made = np.asarray(ordinary).astype(d.numpy)
     return _mix(made, special_values(d), rng) if kind == SPECIAL else made
 

@@ -1,0 +1,96 @@
+"""A campaign: many random programs, every stage of each against its meaning; findings are shrunk and saved as cases."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.fuzz.cases import case_of, write_case
+from assay.fuzz.generate import MOST_OPERATORS, random_recipe
+from assay.fuzz.oracle import Judged, judge
+from assay.fuzz.shrink import shrink
+from assay.verify.verdict import NOTHING_RAN, OK
+
+BATCH = 25  # programs in one C++ file
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program that some stage treats wrongly."""
+
+    seed: int
+    stage: str
+    operators: int
+    recipe: str
+    witness: str
+    file: str
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass
+class Result:
+    """What a campaign found.  `programs` were run; `unsupported` could not be."""
+
+    programs: int = 0
+    unsupported: int = 0
+    operators: Counter[str] = field(default_factory=Counter[str])
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        return NOTHING_RAN if not self.programs else 1 if self.findings else OK
+
+    def to_json(self) -> dict[str, Any]:
+        verdict = "REFUTED" if self.findings else f"VALIDATED({self.programs})" if self.programs else "UNKNOWN(nothing ran)"
+        return {
+            "verdict": verdict, "exit_code": self.exit_code, "programs": self.programs, "unsupported": self.unsupported,
+            "operators": dict(self.operators), "findings": [f.to_json() for f in self.findings], "seconds": self.seconds,
+        }  # fmt: skip
+
+
+def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp", most: int = MOST_OPERATORS,
+                 stop_after: int | None = None, progress: Callable[[int, Result], None] | None = None) -> Result:  # fmt: skip
+    """Programs number seed, seed + 1, ..., seed + count - 1; at most `stop_after` findings.
+
+    Every finding is shrunk and written to `directory`/seed-N.assay as soon as it is found, so a killed campaign keeps
+    what it has.
+    """
+    result = Result()
+    start = time.perf_counter()
+    for first in range(seed, seed + count, BATCH):
+        seeds = range(first, min(first + BATCH, seed + count))
+        recipes = [random_recipe(s, most) for s in seeds]
+        for s, judged in zip(seeds, judge(recipes, first, backend=backend), strict=True):
+            if judged.unsupported:
+                result.unsupported += 1
+                continue
+            result.programs += 1
+            result.operators.update(c.operator for c in judged.recipe.calls)
+            if not judged.ok:
+                result.findings.append(_keep(s, judged, directory, backend))
+                if stop_after is not None and len(result.findings) >= stop_after:
+                    result.seconds = time.perf_counter() - start
+                    return result
+        result.seconds = time.perf_counter() - start
+        if progress is not None:
+            progress(len(seeds), result)
+    return result
+
+
+def _keep(seed: int, judged: Judged, directory: Path, backend: str) -> Finding:
+    small = shrink(judged, backend=backend)
+    path = directory / f"seed-{seed}.assay"
+    try:
+        write_case(path, case_of(small))
+        file = str(path)
+    except Exception as error:  # a program that cannot even be captured has no text: the recipe below is the finding
+        file = f"(no case: {type(error).__name__}: {error})"
+    witness = str(small.report.witness) if small.report is not None and small.report.witness is not None else small.error
+    return Finding(seed, small.stage, len(small.recipe.calls), str(small.recipe), witness, file)

@@ -1,0 +1,114 @@
+"""Cases: one .assay file that reproduces a finding, or pins what was found right.
+
+The file is the text of the lowered program; comment lines before it carry the operator recipe, the inputs and the stage:
+
+    # assay case 1
+    # stage: cpp
+    # recipe: {"inputs": [...], "calls": [...], "results": [...]}
+    # inputs: [[{"dtype": "f32", "shape": [3], "hex": "0000803f..."}]]
+    program f(x: f32[3]):
+      ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.core.dtypes import DTYPES, dtype
+from assay.core.errors import UserError
+from assay.core.lang import Program
+from assay.core.parser import parse
+from assay.core.text import show
+from assay.examine import draw_many, examine, program_layers
+from assay.fuzz.oracle import Judged, judge_on
+from assay.fuzz.recipe import Recipe, from_json, tensors
+from assay.transforms.pipeline import optimise
+from assay.verify.layered import Arrays, Report, compare
+
+VERSION = "# assay case 1"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with the recipe it came from (if any), inputs to run it on, and the stage that was wrong ("" if none)."""
+
+    program: Program
+    recipe: Recipe | None
+    inputs: tuple[Arrays, ...]
+    stage: str
+
+
+def case_of(judged: Judged) -> Case:
+    """The case of a judged recipe."""
+    program = examine(judged.recipe, tuple(tensors(judged.inputs[0]))).program
+    return Case(program, judged.recipe, judged.inputs, judged.stage)
+
+
+def write_case(path: Path, case: Case) -> None:
+    """Write the file at once or not at all (a killed run leaves no half case)."""
+    lines = [VERSION]
+    if case.stage:
+        lines.append(f"# stage: {case.stage}")
+    if case.recipe is not None:
+        lines.append(f"# recipe: {json.dumps(case.recipe.to_json())}")
+    if case.inputs:
+        lines.append(f"# inputs: {json.dumps([[_array_to_json(a) for a in xs] for xs in case.inputs])}")
+    text = "\n".join([*lines, show(case.program)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text if text.endswith("\n") else text + "\n")
+    os.replace(temporary, path)
+
+
+def read_case(path: Path) -> Case:
+    """The case in a file; a bare program is a case too.  Raises UserError where the file is not one."""
+    if not path.is_file():
+        raise UserError(f"no file {path}")
+    text = path.read_text(encoding="utf-8")
+    fields: dict[str, Any] = {}
+    for line in text.splitlines():
+        name, colon, value = line.removeprefix("# ").partition(": ")
+        if line.startswith("# ") and colon and name in ("stage", "recipe", "inputs"):
+            try:
+                fields[name] = value if name == "stage" else json.loads(value)
+            except json.JSONDecodeError as error:
+                raise UserError(f"{path}: the line '# {name}: ...' is not JSON: {error}") from None
+    inputs = tuple([_array_from_json(a) for a in xs] for xs in fields.get("inputs", ()))
+    recipe = from_json(fields["recipe"]) if "recipe" in fields else None
+    return Case(parse(text), recipe, inputs, fields.get("stage", ""))
+
+
+def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judged:
+    """Run the case again: the recipe through every stage on its inputs, or the bare program on its or drawn inputs."""
+    if case.recipe is not None and case.inputs:
+        (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend)
+        return judged.report if judged.report is not None else judged
+    inputs: Sequence[Arrays] = case.inputs or draw_many(case.program, 10, seed)
+    return compare(case.program, program_layers(tuple(optimise(case.program)), backend), inputs, shrink=False)
+
+
+def case_files(paths: Iterable[Path]) -> list[Path]:
+    """The .assay files among `paths`, those of folders included, in order of name.  Raises UserError for a missing path."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"no file or folder {path}")
+        found += sorted(path.rglob("*.assay")) if path.is_dir() else [path]
+    return found
+
+
+def _array_to_json(a: np.ndarray) -> dict[str, Any]:
+    return {"dtype": dtype(a.dtype).name, "shape": list(a.shape), "hex": np.ascontiguousarray(a).tobytes().hex()}
+
+
+def _array_from_json(data: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(data["hex"]), DTYPES[data["dtype"]].numpy).reshape(data["shape"]).copy()

@@ -1,0 +1,178 @@
+"""Random programs read off the operator table: a Hypothesis strategy, and the same drawing from a seed.
+
+A call is a sample of its operator (the `samples` column) whose tensors are values made so far wherever the operator
+takes them, and new inputs elsewhere; the operator's own meaning says what it takes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+from assay.core.errors import AssayError
+from assay.core.lang import T, input
+from assay.core.operators.registry import OPERATORS, Operator
+from assay.core.operators.samples import Like
+from assay.fuzz.recipe import Call, Recipe, Ref, map_refs, refs
+
+Pick: TypeAlias = Callable[[int], int]  # pick(n) is one of 0..n-1
+
+LARGEST = 4096  # elements of any value
+MOST_OPERATORS = 12
+SAMPLES = 60  # of one operator
+FAMILY_WEIGHT = {"pointwise": 4, "elementary": 2, "views": 4, "reductions": 4, "rearrange": 3, "matmul": 3, "scans": 2}
+
+
+@cache
+def samples(name: str) -> tuple[tuple[Any, ...], ...]:
+    """Samples of the operator that have no huge tensor, at most SAMPLES of them."""
+    found = []
+    for arguments in OPERATORS[name].samples():
+        if all(x.dtype is not None and _size(x) <= LARGEST for x in _likes(arguments)):
+            found.append(arguments)
+        if len(found) == SAMPLES:
+            break
+    return tuple(found)
+
+
+@cache
+def operators() -> tuple[tuple[str, ...], ...]:
+    """The functional operators that have samples, by family; a family stands as often as its weight."""
+    families: dict[str, list[str]] = {}
+    for o in OPERATORS.values():
+        if o.inplace_of is None and samples(o.name):
+            families.setdefault(o.family, []).append(o.name)
+    return tuple(tuple(names) for family, names in families.items() for _ in range(FAMILY_WEIGHT.get(family, 1)))
+
+
+def _size(x: Like) -> int:
+    n = 1
+    for s in x.shape:
+        n *= s
+    return n
+
+
+def _likes(value: Any) -> list[Like]:
+    if isinstance(value, Like):
+        return [value]
+    return [x for v in value for x in _likes(v)] if isinstance(value, tuple | list) else []
+
+
+class _Draft:
+    """The program so far, with the core tensors of its values (no elements are computed)."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Like] = []
+        self.made: list[tuple[T, ...]] = []  # of calls
+        self.calls: list[Call] = []
+
+    def new_input(self, like: Like) -> Ref:
+        self.inputs.append(like)
+        return Ref(-len(self.inputs))  # inputs are numbered last: see finish
+
+    def tensor(self, ref: Ref) -> T:
+        if ref.value < 0:
+            like = self.inputs[-ref.value - 1]
+            return input(f"x{-ref.value}", like.shape, like.dtype)
+        return self.made[ref.value][ref.output]
+
+    def values(self) -> list[Ref]:
+        """Everything a call may read: unbounded inputs, and results of calls."""
+        found = [Ref(-k) for k, like in enumerate(self.inputs, 1) if like.lo is None]
+        return found + [Ref(k, o) for k, outputs in enumerate(self.made) for o in range(len(outputs))]
+
+    def call(self, o: Operator, args: tuple[Any, ...]) -> bool:
+        """Append the call if the operator takes the arguments and its results are small."""
+        try:
+            result = o(*map_refs(args, self.tensor))
+        except (AssayError, IndexError):
+            return False
+        outputs = result if isinstance(result, tuple) else (result,)
+        if any(t.size > LARGEST or len(t.shape) > 6 for t in outputs):
+            return False
+        self.calls.append(Call(o.name, args))
+        self.made.append(outputs)
+        return True
+
+    def finish(self) -> Recipe:
+        """Number the inputs before the calls; the results are the values that no call reads (of calls, at least one)."""
+        n = len(self.inputs)
+
+        def renumber(r: Ref) -> Ref:
+            return Ref(-r.value - 1) if r.value < 0 else Ref(n + r.value, r.output)
+
+        calls = tuple(Call(c.operator, map_refs(c.args, renumber)) for c in self.calls)
+        read = {r for c in calls for r in refs(c.args)}
+        every = [Ref(n + k, o) for k, outputs in enumerate(self.made) for o in range(len(outputs))]
+        return Recipe(tuple(self.inputs), calls, tuple(r for r in every if r not in read) or (every[-1],))
+
+
+def recipes(most: int = MOST_OPERATORS) -> Any:
+    """The Hypothesis strategy of programs of 1 to `most` operators."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Recipe:
+        return draw_recipe(lambda n: draw(st.integers(0, n - 1)), most)
+
+    return drawn()
+
+
+def random_recipe(seed: int, most: int = MOST_OPERATORS) -> Recipe:
+    """The program of this seed (a campaign draws without Hypothesis, whose examples are mutations of one another)."""
+    return draw_recipe(random.Random(seed).randrange, most)
+
+
+def draw_recipe(pick: Pick, most: int) -> Recipe:
+    """A program of 1 to `most` operators, every choice made by `pick`."""
+    draft = _Draft()
+    for _ in range(1 + pick(most)):
+        families = operators()
+        names = families[pick(len(families))]
+        name = names[pick(len(names))]
+        listed = samples(name)
+        sample = listed[pick(len(listed))]
+        if not draft.call(OPERATORS[name], _with_refs(pick, draft, sample)):
+            draft.call(OPERATORS[name], _all_new(draft, sample))
+    if not draft.calls:
+        draft.call(OPERATORS["neg.default"], (draft.new_input(Like((3,))),))
+    return without_unread_inputs(draft.finish())
+
+
+def _with_refs(pick: Pick, draft: _Draft, sample: Any) -> Any:
+    """The sample with values of the program for its tensors: of the same shape and type if there are any, else of the
+    same rank and kind; tensors with a range (indices) and those nothing fits are new inputs."""
+    if isinstance(sample, tuple | list):
+        return tuple(_with_refs(pick, draft, v) for v in sample)
+    if not isinstance(sample, Like):
+        return sample
+    if sample.lo is not None:
+        return draft.new_input(sample)
+    known = [(r, draft.tensor(r)) for r in draft.values()]
+    same = [r for r, t in known if t.shape == sample.shape and t.dtype is sample.dtype]
+    alike = [r for r, t in known if len(t.shape) == len(sample.shape) and t.dtype.kind == sample.dtype.kind]
+    fitting = same or alike
+    if not fitting or pick(5) == 0:
+        return draft.new_input(sample)
+    return fitting[-1 - pick(len(fitting))]
+
+
+def _all_new(draft: _Draft, sample: Any) -> Any:
+    if isinstance(sample, tuple | list):
+        return tuple(_all_new(draft, v) for v in sample)
+    return draft.new_input(sample) if isinstance(sample, Like) else sample
+
+
+def without_unread_inputs(r: Recipe) -> Recipe:
+    """Inputs that failed attempts left behind go."""
+    read = {x.value for c in r.calls for x in refs(c.args)} | {x.value for x in r.results}
+    kept = [k for k in range(len(r.inputs)) if k in read]
+    number = {k: i for i, k in enumerate(kept)} | {len(r.inputs) + k: len(kept) + k for k in range(len(r.calls))}
+
+    def renumber(x: Ref) -> Ref:
+        return Ref(number[x.value], x.output)
+
+    calls = tuple(Call(c.operator, map_refs(c.args, renumber)) for c in r.calls)
+    return Recipe(tuple(r.inputs[k] for k in kept), calls, tuple(map(renumber, r.results)))

@@ -103,7 +103,8 @@ def _worse(fact: str, a: Any, b: Any) -> bool:
     return fact in ("kernels", "error") and (a is None or (b is not None and b > a))
 
 
-def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False, backend: str = "cpp") -> tuple[int, list[Difference], int]:
+def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False,
+             backend: str = "cpp") -> tuple[int, list[Difference], int]:  # fmt: skip
     """(exit code, differences, number of cases).  With `accept` the baseline is rewritten and nothing fails.
 
     Exit code 1 for any difference, NOTHING_RAN where there is no case.  Raises UserError where the baseline is missing

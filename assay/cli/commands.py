@@ -127,16 +127,18 @@ def fuzz(count: Count = 200, seed: Seed = 0, operators: Most = 12, backend: Back
         from rich.console import Console
         from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from assay.fuzz.campaign import run_campaign
+        from assay.fuzz.campaign import Result, run_campaign
 
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:
             task = bar.add_task("programs", total=count)
-            result = run_campaign(count, seed, directory=save, backend=backend, most=operators,
-                                  progress=lambda n, r: bar.update(task, advance=n, description=f"{len(r.findings)} findings"))  # fmt: skip
-        lines = [f"{f.recipe}\nwrong stage: {f.stage}, {f.operators} operators (seed {f.seed})\n{f.witness}\nreplay: assay replay {f.file}\n"
-                 for f in result.findings]  # fmt: skip
+
+            def progress(done: int, so_far: Result) -> None:
+                bar.update(task, advance=done, description=f"{len(so_far.findings)} findings")
+
+            result = run_campaign(count, seed, directory=save, backend=backend, most=operators, progress=progress)
+        lines = [f"{f}\n" for f in result.findings]
         rate = result.programs / result.seconds if result.seconds else 0.0
         lines.append(f"{result.programs} programs, {len(result.operators)} operators, {len(result.findings)} findings, "
                      f"{result.unsupported} unsupported, {rate:.1f} programs/s")  # fmt: skip
@@ -159,7 +161,8 @@ def replay(case: Annotated[Path, typer.Argument(metavar="CASE", help="A .assay f
         try:
             outcome = replay_(read_case(case), backend=backend, seed=seed)
         except Unsupported as error:
-            return emit(f"cannot be tested: {error}", {"verdict": "UNSUPPORTED", "exit_code": 125, "error": str(error)}, as_json=json)
+            data = {"verdict": "UNSUPPORTED", "exit_code": 125, "error": str(error)}
+            return emit(f"cannot be tested: {error}", data, as_json=json)
         if isinstance(outcome, Report):
             return emit(str(outcome), outcome.to_json(), as_json=json)
         code = 125 if outcome.unsupported else 1

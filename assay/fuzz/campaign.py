@@ -29,6 +29,10 @@ class Finding:
     witness: str
     file: str
 
+    def __str__(self) -> str:
+        wrong = f"wrong stage: {self.stage}, {self.operators} operators (seed {self.seed})"
+        return f"{self.recipe}\n{wrong}\n{self.witness}\nreplay: assay replay {self.file}"
+
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 

@@ -79,6 +79,8 @@ def is_mask(t: T | None) -> bool:
     return t is not None and t.dtype in (dt.bool_, dt.u8)
 
 
+@operator("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+          samples=listed((like(5), (indices(3, n=5, wraps=True),))))  # fmt: skip
 @operator("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
           samples=listed((like(5), (indices(3, n=5, wraps=True),)), (like(3, 4), (None, indices(2, 2, n=4))),
                          (like(3, 4), (indices(2, 1, n=3), indices(5, n=4))),

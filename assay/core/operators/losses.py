@@ -105,12 +105,12 @@ def huber_loss(self: T, target: T, reduction: int, delta: float) -> T:
           samples=listed(*((like(3, 4), like(3, 4, lo=0, hi=1), r, t) for r in (MEAN, SUM, NONE) for t in (False, True)),
                          *((like(4, dtype=d), like(4, dtype=d, lo=0, hi=1), MEAN, False) for d in FLOATS[1:])))  # fmt: skip
 def kl_div(self: T, target: T, reduction: int, log_target: bool) -> T:
-    """target*(log(target) - self), 0 where target is 0; with log_target, exp(target)*(target - self)."""
+    """target*log(target) - target*self, the first 0 where target is 0; with log_target, exp(target)*(target - self)."""
 
     def term(x: E, y: E) -> E:
         if log_target:
             return op("exp", y) * (y - x)
-        return select(op("eq", y, 0), const(0, y.dtype), y * (op("log", y) - x))
+        return select(op("eq", y, 0), const(0, y.dtype), y * op("log", y)) - y * x
 
     return _pointwise(term, reduction, self, target)
 
@@ -132,7 +132,7 @@ def binary_cross_entropy(self: T, target: T, weight: T | None, reduction: int) -
         p = require(p.shape, p.body, held, "[ValueError] a probability must lie in [0, 1], not {value} at {index}")
 
     def term(x: E, y: E, w: E | None = None) -> E:
-        loss = (y - 1) * op("max", op("log", 1 - x), -100.0) - y * op("max", op("log", x), -100.0)
+        loss = (y - 1) * op("max", op("log1p", -x), -100.0) - y * op("max", op("log", x), -100.0)
         return loss if w is None else loss * w
 
     return _pointwise(term, reduction, p, target, *_weighted(weight))
@@ -157,6 +157,53 @@ def binary_cross_entropy_with_logits(self: T, target: T, weight: T | None, pos_w
         return loss if w is None else loss * w
 
     return _pointwise(term, reduction, self, target, *_weighted(weight), *_weighted(pos_weight))
+
+
+@operator("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", samples=_pairs())
+def soft_margin_loss(self: T, target: T, reduction: int) -> T:
+    """log(1 + exp(-target*self))"""
+    return _pointwise(lambda x, y: op("log1p", op("exp", -y * x)), reduction, self, target)
+
+
+@operator("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor",
+          samples=listed((like(3, 4), like(3, 4), 1.0, MEAN), (like(4), like(4), 0.5, SUM),
+                         (like(4), like(4), 1.0, NONE)))  # fmt: skip
+def hinge_embedding_loss(self: T, target: T, margin: float, reduction: int) -> T:
+    """max(0, margin - self) where target is not 1, plus self where it is not -1."""
+
+    def term(x: E, y: E) -> E:
+        zero = const(0, x.dtype)
+        apart = select(op("eq", y, 1), zero, op("max", margin - x, 0))
+        return apart + select(op("eq", y, -1), zero, x)
+
+    return _pointwise(term, reduction, self, target)
+
+
+@operator("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",
+          samples=listed((like(4), like(4), like(4), 0.5, MEAN), (like(2, 3), like(3), like(), 0.0, NONE),
+                         (like(4), like(4), like(4), 0.0, SUM)))  # fmt: skip
+def margin_ranking_loss(input1: T, input2: T, target: T, margin: float, reduction: int) -> T:
+    """max(0, -target*(input1 - input2) + margin)"""
+    return _pointwise(lambda x, y, t: op("max", -t * (x - y) + margin, 0), reduction, input1, input2, target)
+
+
+@operator("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+          samples=listed((like(3, 4), like(3, 4, lo=0, hi=5), True, False, 1e-8, MEAN),
+                         (like(4, lo=0, hi=3), like(4, lo=0, hi=5), False, True, 1e-8, NONE),
+                         (like(4), like(4, lo=0, hi=5), True, True, 1e-8, SUM)))  # fmt: skip
+def poisson_nll_loss(input: T, target: T, log_input: bool, full: bool, eps: float, reduction: int) -> T:
+    """exp(input) - target*input, or input - target*log(input + eps); `full` adds Stirling's terms where target > 1.
+
+    Stirling: target*log(target) - target + 0.5*log(2*pi*target).
+    """
+
+    def term(x: E, y: E) -> E:
+        loss = op("exp", x) - y * x if log_input else x - y * op("log", x + eps)
+        if not full:
+            return loss
+        return loss + select(y <= 1, const(0, y.dtype), y * op("log", y) - y + op("log", y * (2 * math.pi)) * 0.5)
+
+    return _pointwise(term, reduction, input, target)
 
 
 # ------------------------------------------------------------------------------------------------ classes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TypeAlias
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import UserError
 from assay.core.index import Ix, ix
 from assay.core.lang import E, T, as_index, const, convert, index, load, op
 from assay.core.operators.build import elements, lift, need_float
@@ -17,12 +18,27 @@ from assay.core.operators.samples import FLOATS, like, listed
 Sizes: TypeAlias = Sequence[int]
 
 
-def _need(x: T, axes: int, sizes: Sizes, scales: Sequence[float | None]) -> None:
+Ratios: TypeAlias = "list[Fraction]"
+
+
+def _ratios(x: T, sizes: Sizes, scales: Sequence[float | None]) -> Ratios:
+    """Input elements per output element, for each axis: n/m, or 1/scale where the scale does not give m exactly.
+
+    Raises UserError where the shapes do not fit.
+    """
+    axes = len(scales)
     if len(x.shape) != axes + 2 or len(sizes) != axes or min(*sizes, *x.shape[2:]) < 1:
         raise UserError(f"shape {list(x.shape)} to sizes {list(sizes)}; needs [n, c] and {axes} axes, all sizes >= 1")
-    for n, m, s in zip(x.shape[2:], sizes, scales, strict=True):
-        if s is not None and n * s != m:
-            raise Unsupported(f"scale factor {s} takes size {n} to {n * s}, not {m}; give sizes (recompute_scale_factor=True)")
+    return [_ratio(n, m, s) for n, m, s in zip(x.shape[2:], sizes, scales, strict=True)]
+
+
+def _ratio(n: int, m: int, scale: float | None) -> Fraction:
+    if scale is None or n * scale == m:
+        return Fraction(n, m)
+    exact = Fraction(scale).limit_denominator(1 << 16)
+    if float(exact) != scale or not m <= n * exact < m + 1:
+        raise UserError(f"scale factor {scale} takes size {n} to {n * scale}, not {m}; allowed: a fraction that gives it")
+    return 1 / exact
 
 
 def _from_scales(x: T, sizes: Sizes | None, scales: Sequence[float] | None) -> tuple[Sizes, Sequence[float | None]]:
@@ -34,10 +50,9 @@ def _from_scales(x: T, sizes: Sizes | None, scales: Sequence[float] | None) -> t
     return [int(n * s) for n, s in zip(x.shape[2:], scales, strict=True)], scales
 
 
-def _nearest(x: T, sizes: Sizes) -> T:
+def _nearest(x: T, sizes: Sizes, ratios: Ratios) -> T:
     def body(*i: Ix) -> E:
-        places = (k * n // m for k, n, m in zip(i[2:], x.shape[2:], sizes, strict=True))
-        return load(x, *i[:2], *places)
+        return load(x, *i[:2], *(k * r.numerator // r.denominator for k, r in zip(i[2:], ratios, strict=True)))
 
     return elements((*x.shape[:2], *sizes), body, x.dtype)
 
@@ -49,53 +64,52 @@ _NEAREST_2 = ((like(1, 2, 3, 4), (6, 8)), (like(2, 1, 5, 5), (3, 7)), (like(1, 1
 @operator("upsample_nearest1d(Tensor self, int[1] output_size, float? scales=None) -> Tensor",
           samples=listed((like(1, 2, 3), (6,), 2.0), (like(1, 2, 5), (3,), None)))  # fmt: skip
 def upsample_nearest1d(self: T, output_size: Sizes, scales: float | None) -> T:
-    """y[.., i] = self[.., floor(i * n / m)]"""
-    _need(self, 1, output_size, [scales])
-    return _nearest(self, output_size)
+    """y[.., i] = self[.., floor(i * n / m)]; i / scales where the factor does not give the size exactly."""
+    return _nearest(self, output_size, _ratios(self, output_size, [scales]))
 
 
 @operator("upsample_nearest2d(Tensor self, int[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
           samples=listed(*((*s, None, None) for s in _NEAREST_2), (like(1, 2, 3, 4), (6, 8), 2.0, 2.0)))  # fmt: skip
 def upsample_nearest2d(self: T, output_size: Sizes, scales_h: float | None, scales_w: float | None) -> T:
-    """y[.., i, j] = self[.., floor(i * h / H), floor(j * w / W)]"""
-    _need(self, 2, output_size, [scales_h, scales_w])
-    return _nearest(self, output_size)
+    """y[.., i, j] = self[.., floor(i * h / H), floor(j * w / W)]; i / scale where a factor does not give the size exactly."""
+    return _nearest(self, output_size, _ratios(self, output_size, [scales_h, scales_w]))
 
 
 @operator("upsample_nearest2d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
-          samples=listed((like(1, 2, 3, 4), (6, 8), None), (like(1, 2, 3, 4), None, (2.0, 1.5))))  # fmt: skip
+          samples=listed((like(1, 2, 3, 4), (6, 8), None), (like(1, 2, 3, 4), None, (2.0, 1.5)),
+                         (like(1, 1, 7, 5), None, (1.5, 0.7))))  # fmt: skip
 def upsample_nearest2d_vec(x: T, output_size: Sizes | None, scale_factors: Sequence[float] | None) -> T:
     """upsample_nearest2d to a size or by factors."""
     sizes, scales = _from_scales(x, output_size, scale_factors)
-    _need(x, 2, sizes, scales)
-    return _nearest(x, sizes)
+    return _nearest(x, sizes, _ratios(x, sizes, scales))
 
 
-def _linear_place(i: Ix, n: int, m: int, *, align_corners: bool) -> tuple[Ix, Ix, int]:
+def _linear_place(i: Ix, n: int, m: int, ratio: Fraction, *, align_corners: bool) -> tuple[Ix, Ix, int]:
     """(position, numerator, denominator): output i of m lies at position + numerator/denominator of n inputs."""
     if align_corners:
         scaled, whole = (i * (n - 1), m - 1) if m > 1 else (ix(0), 1)
-    else:  # (i + 1/2) * n/m - 1/2, at least 0
-        scaled, whole = as_index(op("max", index(i * (2 * n) + (n - m)), 0)), 2 * m
+    else:  # (i + 1/2) * ratio - 1/2, at least 0
+        step, whole = ratio.numerator, 2 * ratio.denominator
+        scaled = as_index(op("max", index(i * (2 * step) + (step - ratio.denominator)), 0))
     place = scaled // whole
     return place, scaled - place * whole, whole
 
 
-def _bilinear(x: T, sizes: Sizes, *, align_corners: bool) -> T:
+def _bilinear(x: T, sizes: Sizes, ratios: Ratios, *, align_corners: bool) -> T:
     how = compute_dtype(need_float(x))
     height, width = x.shape[2:]
 
-    def line(at: Callable[[Ix], E], i: Ix, n: int, m: int) -> E:
-        if n == m:
+    def line(at: Callable[[Ix], E], i: Ix, n: int, axis: int) -> E:
+        if n == sizes[axis]:
             return at(i)
-        place, over, whole = _linear_place(i, n, m, align_corners=align_corners)
+        place, over, whole = _linear_place(i, n, sizes[axis], ratios[axis], align_corners=align_corners)
         after = place + 1 if place.hi + 1 < n else as_index(op("min", index(place + 1), n - 1))
         share = convert(index(over), how) / const(whole, how)
         return at(place) * (1 - share) + at(after) * share
 
     def body(*i: Ix) -> E:
         *b, r, c = i
-        return line(lambda y: line(lambda z: lift(load(x, *b, y, z)), c, width, sizes[1]), r, height, sizes[0])
+        return line(lambda y: line(lambda z: lift(load(x, *b, y, z)), c, width, 1), r, height, 0)
 
     return elements((*x.shape[:2], *sizes), body, x.dtype)
 
@@ -106,16 +120,16 @@ def _bilinear(x: T, sizes: Sizes, *, align_corners: bool) -> T:
 def upsample_bilinear2d(self: T, output_size: Sizes, align_corners: bool, scales_h: float | None, scales_w: float | None) -> T:
     """Linear interpolation along the rows, then between them: a*(1 - t) + b*t, each operation rounded.
 
-    Output i lies at max((i + 1/2)*n/m - 1/2, 0), with align_corners at i*(n - 1)/(m - 1); an axis that keeps its size is copied.
+    Output i lies at max((i + 1/2)*n/m - 1/2, 0), n/m as in upsample_nearest2d; with align_corners at i*(n - 1)/(m - 1).
+    An axis that keeps its size is copied.
     """
-    _need(self, 2, output_size, [scales_h, scales_w])
-    return _bilinear(self, output_size, align_corners=align_corners)
+    return _bilinear(self, output_size, _ratios(self, output_size, [scales_h, scales_w]), align_corners=align_corners)
 
 
 @operator("upsample_bilinear2d.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-          samples=listed((like(1, 2, 3, 4), (6, 8), False, None), (like(1, 2, 3, 4), None, True, (2.0, 1.5))))  # fmt: skip
+          samples=listed((like(1, 2, 3, 4), (6, 8), False, None), (like(1, 2, 3, 4), None, True, (2.0, 1.5)),
+                         (like(1, 1, 7, 5), None, False, (1.5, 0.7))))  # fmt: skip
 def upsample_bilinear2d_vec(x: T, output_size: Sizes | None, align_corners: bool, scale_factors: Sequence[float] | None) -> T:
     """upsample_bilinear2d to a size or by factors."""
     sizes, scales = _from_scales(x, output_size, scale_factors)
-    _need(x, 2, sizes, scales)
-    return _bilinear(x, sizes, align_corners=align_corners)
+    return _bilinear(x, sizes, _ratios(x, sizes, scales), align_corners=align_corners)

@@ -53,6 +53,7 @@ def _one(a: Any, d: int) -> tuple[int, ...]:
 
 REFERENCES = {
     "index.Tensor": _index,
+    "_unsafe_index.Tensor": _index,
     "index_select.default": lambda x, d, i: np.take(x, np.atleast_1d(i), d) if x.shape else x,
     "gather.default": _gather,
     "take_along_dim.default": _along,
@@ -62,6 +63,11 @@ REFERENCES = {
     "masked_fill.Scalar": lambda x, m, v: np.where(m, np.asarray(v, x.dtype), x),
     "masked_fill.Tensor": lambda x, m, v: np.where(m, v.astype(x.dtype), x),
 }
+
+
+def test_every_overload_of_the_family_has_a_formula():
+    others = {"masked_select.default", "nonzero.default"}
+    assert {o.name for o in OPERATORS.values() if o.family == "indexing" and not o.inplace_of} == {*REFERENCES, *others}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

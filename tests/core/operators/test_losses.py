@@ -38,8 +38,18 @@ def softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def xlogy(x: Any, y: Any) -> Any:
+    return np.where(x == 0, 0, x * np.log(np.where(x == 0, 1, y)))
+
+
+def poisson(x: Any, y: Any, log_input: Any, full: Any, eps: float, how: int) -> Any:
+    terms = np.exp(x) - y * x if log_input else x - y * np.log(x + eps)
+    more = np.where(y > 1, xlogy(y, y) - y + 0.5 * np.log(np.where(y > 1, 2 * np.pi * y, 1)), 0)
+    return reduced(terms + more if full else terms, how)
+
+
 def kl(x: Any, y: Any, log_target: Any) -> Any:
-    return np.exp(y) * (y - x) if log_target else np.where(y == 0, 0, y * (np.log(np.where(y == 0, 1, y)) - x))
+    return np.exp(y) * (y - x) if log_target else xlogy(y, y) - y * x
 
 
 def bce(p: Any, y: Any, w: Any, how: int) -> Any:
@@ -87,6 +97,11 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "smooth_l1_loss.default": pointwise(lambda x, y, b: huber(x, y, b) / b),
     "huber_loss.default": pointwise(lambda x, y, d: huber(x, y, d)),
     "kl_div.default": pointwise(kl),
+    "soft_margin_loss.default": pointwise(lambda x, y: np.log1p(np.exp(-y * x))),
+    "hinge_embedding_loss.default": lambda x, y, m, how: reduced(
+        np.where(y == 1, 0, np.maximum(0, m - x)) + np.where(y == -1, 0, x), how),
+    "margin_ranking_loss.default": lambda a, b, t, m, how: reduced(np.maximum(0, -t * (a - b) + m), how),
+    "poisson_nll_loss.default": poisson,
     "binary_cross_entropy.default": bce,
     "binary_cross_entropy_with_logits.default": bce_logits,
     **dict.fromkeys(("nll_loss.default", "nll_loss2d.default", "nll_loss_nd.default"), lambda *a: nll(*a)[0]),
@@ -95,6 +110,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "cosine_similarity.default": lambda x, y, d, eps: (x * y).sum(d)
         / (np.maximum(np.sqrt((x * x).sum(d)), eps) * np.maximum(np.sqrt((y * y).sum(d)), eps)),
 }  # fmt: skip
+
+
+def test_every_overload_of_the_family_has_a_formula():
+    assert {o.name for o in OPERATORS.values() if o.family == "losses" and not o.inplace_of} == {*REFERENCES}
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -128,7 +147,12 @@ LOGS = array([[-1, -2, -4], [-8, -16, -32]])
     ("smooth_l1_loss", (array([0.25, 2]), array([0, 0]), NONE, 0.5), [0.0625, 1.75]),
     ("smooth_l1_loss", (array([0.25, 2]), array([0, 0]), NONE, 0.0), [0.25, 2]),
     ("huber_loss", (array([0.25, 2]), array([0, 0]), NONE, 0.5), [0.03125, 0.875]),
-    ("kl_div", (array([nan, -1]), array([0, 1]), NONE), [0, 1]),
+    ("kl_div", (array([3, -1]), array([0, 1]), NONE), [0, 1]),
+    ("kl_div", (array([nan, -inf]), array([0, 0]), NONE), [nan, nan]),
+    ("soft_margin_loss", (array([0, inf, nan]), array([1, 1, 1]), NONE), [np.float32(math.log(2)), 0, nan]),
+    ("hinge_embedding_loss", (array([0.25, 0.25, 3]), array([1, -1, -1]), 1.0, NONE), [0.25, 0.75, 0]),
+    ("margin_ranking_loss", (array([1, 1]), array([3, 3]), array([1, -1]), 0.5, NONE), [2.5, 0]),
+    ("poisson_nll_loss", (array([0, 0]), array([1, 1]), True, False, 1e-8, NONE), [1, 1]),
     ("binary_cross_entropy", (array([0, 1]), array([0, 1]), None, NONE), [0, -0.0]),
     ("binary_cross_entropy", (array([0, 1]), array([1, 0]), None, NONE), [100, 100]),
     ("binary_cross_entropy_with_logits", (array([1000, -1000]), array([0, 0]), None, None, NONE), [1000, 0]),

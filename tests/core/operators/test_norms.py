@@ -117,6 +117,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
 }
 
 
+def test_every_overload_of_the_family_has_a_formula():
+    assert {o.name for o in OPERATORS.values() if o.family == "norms" and not o.inplace_of} == {*REFERENCES, "normalize.default"}
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_every_sample(name):
     for arguments in drawn(OPERATORS[name]):

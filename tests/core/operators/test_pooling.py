@@ -100,6 +100,10 @@ REFERENCES = {
 }  # fmt: skip
 
 
+def test_every_overload_of_the_family_has_a_formula():
+    assert {o.name for o in OPERATORS.values() if o.family == "pooling" and not o.inplace_of} == {*REFERENCES}
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_every_sample(name):
     for arguments in drawn(OPERATORS[name]):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import UserError
 from assay.core.operators import OPERATORS
 from tests.core.operators.calling import array, call, drawn, evaluate, same
 
@@ -17,16 +17,23 @@ inf, nan = math.inf, math.nan
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-def nearest(x: Any, sizes: Any, *_: Any) -> Any:
-    if sizes is None:
-        sizes = [int(n * s) for n, s in zip(x.shape[2:], _[0], strict=True)]
-    rows = [np.array([math.floor(Fraction(i * n, m)) for i in range(m)]) for n, m in zip(x.shape[2:], sizes, strict=True)]
+def ratios(x: Any, sizes: Any, scales: Any) -> tuple[Any, Any]:
+    """(output sizes, input elements per output element)"""
+    if sizes is not None:
+        return sizes, [Fraction(n, m) for n, m in zip(x.shape[2:], sizes, strict=True)]
+    exact = [Fraction(str(s)) for s in scales]  # the fraction that was written: 0.7 is 7/10
+    sizes = [math.floor(n * s) for n, s in zip(x.shape[2:], exact, strict=True)]
+    return sizes, [1 / s for s in exact]
+
+
+def nearest(x: Any, sizes: Any, *scales: Any) -> Any:
+    sizes, steps = ratios(x, sizes, scales[0])
+    rows = [np.array([math.floor(i * r) for i in range(m)]) for r, m in zip(steps, sizes, strict=True)]
     return x[(slice(None), slice(None), *np.ix_(*rows))]
 
 
 def bilinear(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
-    if sizes is None:
-        sizes = [int(n * s) for n, s in zip(x.shape[2:], rest[0], strict=True)]
+    sizes, steps = ratios(x, sizes, rest[0])
     y = x.astype(np.float32 if x.itemsize == 2 else x.dtype)
     for axis in (3, 2):  # along the rows first, then between them
         n, m = y.shape[axis], sizes[axis - 2]
@@ -35,7 +42,7 @@ def bilinear(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
         lines = []
         for i in range(m):
             half = Fraction(1, 2)
-            at = Fraction(i * (n - 1), max(m - 1, 1)) if corners else max((i + half) * n / m - half, 0)
+            at = Fraction(i * (n - 1), max(m - 1, 1)) if corners else max((i + half) * steps[axis - 2] - half, 0)
             a = math.floor(at)
             t = y.dtype.type(at - a)
             lines.append(y.take(a, axis) * (1 - t) + y.take(min(a + 1, n - 1), axis) * t)
@@ -50,6 +57,10 @@ REFERENCES = {
     "upsample_bilinear2d.default": bilinear,
     "upsample_bilinear2d.vec": bilinear,
 }
+
+
+def test_every_overload_of_the_family_has_a_formula():
+    assert {o.name for o in OPERATORS.values() if o.family == "resample" and not o.inplace_of} == {*REFERENCES}
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -84,7 +95,7 @@ def test_nearest_positions_are_exact(n, m):
     ("upsample_nearest2d", (row(1, 2), (1, 0)), UserError, "sizes >= 1"),
     ("upsample_nearest2d", (row(1, 2)[0], (1, 2)), UserError, "needs [n, c] and 2 axes"),
     ("upsample_nearest2d.vec", (row(1, 2), None, None), UserError, "needs one of the two"),
-    ("upsample_nearest2d.vec", (row(1, 2, 3), None, (1.0, 1.5)), Unsupported, "scale factor 1.5 takes size 3 to 4.5, not 4"),
+    ("upsample_nearest2d", (row(1, 2, 3), (1, 5), 1.0, 1.5), UserError, "scale factor 1.5 takes size 3 to 4.5, not 5"),
     ("upsample_bilinear2d", (np.array([[[[1]]]]), (2, 2), False), UserError, "needs a float tensor"),
 ])  # fmt: skip
 def test_wrong_arguments(name, args, error, text):

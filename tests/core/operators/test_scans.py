@@ -65,6 +65,11 @@ REFERENCES = {
 }
 
 
+def test_every_overload_of_the_family_has_a_formula():
+    others = {"logcumsumexp.default"}
+    assert {o.name for o in OPERATORS.values() if o.family == "scans" and not o.inplace_of} == {*REFERENCES, *others}
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_every_sample(name):
     for arguments in drawn(OPERATORS[name]):

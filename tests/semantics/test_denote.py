@@ -1,0 +1,614 @@
+"""What each construct means, in literal numbers."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from assay.core import dtypes as dt
+from assay.core import lang
+from assay.core.dtypes import DTYPES, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8
+from assay.core.errors import InternalError, UserError
+from assay.core.index import ix
+from assay.core.lang import (
+    as_index,
+    axes,
+    bitcast,
+    const,
+    convert,
+    extern,
+    folds,
+    index,
+    input,
+    let,
+    load_or_zero,
+    op,
+    program,
+    require,
+    scan,
+    scatter,
+    select,
+    tensor,
+)
+from assay.core.row import TABLE
+from assay.semantics import denote
+from assay.semantics.denote import RequireError, bits_equal, evaluate, run
+
+inf, nan = math.inf, math.nan
+
+
+def array(values, d):
+    """A literal as an array of type d."""
+    return np.array(values, np.float32).astype(d.numpy) if d.is_half else np.array(values, d.numpy)
+
+
+def value(t, **arrays):
+    """The value of t, given its inputs by name."""
+    inputs = [u for u in lang.order([t]) if u.kind == "input"]
+    (result,) = run(program(inputs, [t]), [array(arrays[u.name], u.dtype) for u in inputs])
+    assert result.shape == t.shape
+    assert result.dtype == t.dtype.numpy
+    assert result.flags.c_contiguous
+    return result
+
+
+def equal(found, expected, d):
+    assert bits_equal(found, array(expected, d)), f"{found!r} for {expected!r}"
+
+
+def defined(kind, types):
+    """(row, type) for every type of `types` that a row of the kind allows."""
+    return [
+        pytest.param(r, d, id=f"{r.name}-{d.name}")
+        for r in TABLE.values()
+        for d in types
+        if r.kind == kind and allows(r, argument_types(r, d))
+    ]
+
+
+def allows(r, types):
+    try:
+        r.types(*types)
+    except UserError:
+        return False
+    return True
+
+
+def argument_types(r, d):
+    return [bool_ if r.name == "select" and k == 0 else d for k in range(r.arity)]
+
+
+def holds(v, d):
+    """Whether the literal v is a value of type d."""
+    if d.is_float:
+        return isinstance(v, float) and (v != v or d is f64 or float(np.float32(v)) == v)
+    return not isinstance(v, float) and (isinstance(v, bool) if d is bool_ else not isinstance(v, bool) and d.lo <= v <= d.hi)
+
+
+# ------------------------------------------------------------------------------------------------ scalar rows
+
+
+@pytest.mark.parametrize(("row", "d"), defined("primitive", (f32, f64, i8, i16, i32, i64, u8, bool_)))
+def test_rows_have_their_type_and_cases(row, d):
+    """On every type a row allows: the declared result type, and those of the row's own cases that are of this type."""
+    types = argument_types(row, d)
+    result = row.types(*types)
+    x = [input(f"x{k}", (), t) for k, t in enumerate(types)]
+    y = tensor((), lambda: op(row.name, *(u[()] for u in x)))
+    value(y, **{u.name: 1 for u in x})
+    for *arguments, expected in row.cases:
+        if all(map(holds, (*arguments, expected), (*types, result))):
+            equal(value(y, **{f"x{k}": v for k, v in enumerate(arguments)}), expected, result)
+
+
+WRAPS = [
+    ("add", i8, (127, 1), -128),
+    ("add", i64, (2**63 - 1, 1), -(2**63)),
+    ("sub", u8, (0, 1), 255),
+    ("mul", i32, (1 << 16, 1 << 16), 0),
+    ("neg", i8, (-128,), -128),
+    ("neg", u8, (1,), 255),
+    ("abs", i64, (-(2**63),), -(2**63)),
+    ("abs", i8, (-128,), -128),
+    ("floordiv", i8, (-128, -1), -128),
+    ("floordiv", i64, (-(2**63), -1), -(2**63)),
+    ("floordiv", i32, (-7, 2), -4),
+    ("floordiv", i32, (5, 0), 0),
+    ("mod", i32, (-7, 2), 1),
+    ("mod", i32, (7, -2), -1),
+    ("mod", i64, (-(2**63), -1), 0),
+    ("mod", u8, (7, 0), 0),
+    ("shl", i8, (1, 7), -128),
+    ("shl", i8, (1, 8), 0),
+    ("shl", i32, (1, -1), 0),
+    ("shr", i8, (-1, 9), -1),
+    ("shr", u8, (255, 8), 0),
+    ("shr", i32, (-8, 1), -4),
+    ("bnot", u8, (0,), 255),
+]
+
+
+@pytest.mark.parametrize(("name", "d", "arguments", "expected"), WRAPS)
+def test_integers_wrap_without_a_warning(name, d, arguments, expected):
+    x = [input(f"x{k}", (3,), d) for k in range(len(arguments))]
+    y = tensor((3,), lambda i: op(name, *(u[i] for u in x)))
+    equal(value(y, **{f"x{k}": [v] * 3 for k, v in enumerate(arguments)}), [expected] * 3, d)
+    scalars = [input(f"x{k}", (), d) for k in range(len(arguments))]
+    y = tensor((), lambda: op(name, *(u[()] for u in scalars)))
+    equal(value(y, **{f"x{k}": v for k, v in enumerate(arguments)}), expected, d)
+
+
+CONVERSIONS = [
+    (f32, i8, (nan, inf, -inf, 127.9, 128.0, -128.9, -129.0, -0.9), (0, 127, -128, 127, 127, -128, -128, 0)),
+    (f32, u8, (nan, -1.0, -0.5, 255.5, 256.0, 1e30), (0, 0, 0, 255, 255, 255)),
+    (f32, i32, (2.0**31, -(2.0**31), 2147483520.0, nan), (2**31 - 1, -(2**31), 2147483520, 0)),
+    (f64, i32, (2147483647.9, 2147483648.0, -2147483648.9), (2147483647, 2147483647, -2147483648)),
+    (f64, i64, (2.0**63, -(2.0**63), 9.2e18, inf, nan), (2**63 - 1, -(2**63), 9200000000000000000, 2**63 - 1, 0)),
+    (f32, i64, (1e20, -1e20, 1.5), (2**63 - 1, -(2**63), 1)),
+    (i64, f32, (2**24 + 1, 2**24 + 3, 2**63 - 1), (2.0**24, 2.0**24 + 4, 2.0**63)),
+    (i64, i8, (128, 255, 256, -129), (-128, -1, 0, 127)),
+    (i8, u8, (-1, -128), (255, 128)),
+    (bool_, f32, (True, False), (1.0, 0.0)),
+    (bool_, i64, (True, False), (1, 0)),
+    (f32, bool_, (0.0, -0.0, nan, 1e-45), (False, False, True, True)),
+    (f64, f32, (1e39, 1e-46, -0.0, nan, 1 + 2.0**-24, 1 + 3 * 2.0**-24), (inf, 0.0, -0.0, nan, 1.0, 1 + 2.0**-22)),
+    (f32, f64, (1e-45, -0.0, nan), (2.0**-149, -0.0, nan)),
+    (f32, f16, (65519.0, 65520.0, 2.0**-25, 2.0**-24, -0.0, 1 + 2.0**-11), (65504.0, inf, 0.0, 2.0**-24, -0.0, 1.0)),
+    (f32, bf16, (1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.4e38, -0.0, nan), (1.0, 1 + 2.0**-6, inf, -0.0, nan)),
+    (f16, f32, (2.0**-24, -0.0, inf, nan), (2.0**-24, -0.0, inf, nan)),
+    (f64, f16, (1 + 2.0**-11 + 2.0**-40,), (1.0,)),  # through f32: rounded twice
+]
+
+
+@pytest.mark.parametrize(("source", "target", "given", "expected"), CONVERSIONS)
+def test_convert(source, target, given, expected):
+    x = input("x", (len(given),), source)
+    equal(value(tensor(x.shape, lambda i: convert(x[i], target)), x=given), expected, target)
+
+
+BITCASTS = [
+    (f32, (0.0, -0.0, 1.0, inf, 1e-45), (0, -(2**31), 0x3F800000, 0x7F800000, 1)),
+    (f64, (-0.0, 1.0), (-(2**63), 0x3FF0000000000000)),
+    (f16, (1.0, -2.0), (0x3C00, 0xC000 - 2**16)),
+    (bf16, (1.0, -2.0), (0x3F80, 0xC000 - 2**16)),
+]
+
+
+@pytest.mark.parametrize(("d", "floats", "bits"), BITCASTS)
+def test_bitcast_there_and_back(d, floats, bits):
+    x = input("x", (len(floats),), d)
+    y = tensor(x.shape, lambda i: bitcast(x[i]))
+    equal(value(y, x=floats), bits, y.dtype)
+    equal(value(tensor(x.shape, lambda i: bitcast(y[i], d)), x=floats), floats, d)
+
+
+def test_select_chooses_bits_and_both_arms_are_total():
+    x = input("x", (4,), f32)
+    y = tensor((4,), lambda i: select(x[i] > 0, 1.0 / x[i], const(-0.0, f32)))
+    equal(value(y, x=[2.0, 0.0, nan, inf]), [0.5, -0.0, -0.0, 0.0], f32)
+
+
+def test_fma_rounds_once_and_mul_add_twice():
+    x = input("x", (), f32)
+    a = 1 + 2.0**-12
+    equal(value(tensor((), lambda: op("fma", x[()], x[()], -1.0)), x=a), 2.0**-11 + 2.0**-24, f32)
+    equal(value(tensor((), lambda: x[()] * x[()] - 1.0), x=a), 2.0**-11, f32)
+
+
+def test_named_rows_mean_their_composition():
+    x = input("x", (5,), f32)
+    values = [nan, -1.0, -0.0, 2.5, inf]
+    equal(value(tensor((5,), lambda i: op("relu", x[i])), x=values), [nan, 0.0, 0.0, 2.5, inf], f32)
+    written = tensor((5,), lambda i: lang.expand(op("exp", x[i])))
+    named = tensor((5,), lambda i: op("exp", x[i]))
+    assert bits_equal(value(written, x=values), value(named, x=values))
+
+
+@pytest.mark.parametrize(("row", "d"), defined("named", (f32, f64, i64)))
+def test_a_named_row_does_not_look_at_its_arguments(row, d):
+    """The composition over constants has the bits of the composition over values: so it may be compiled once a row."""
+    for v in (nan, -0.0, 2.0) if d.is_float else (-3, 0, 5):
+        x = [input(f"x{k}", (), d) for k in range(row.arity)]
+        loaded = tensor((), lambda x=x: op(row.name, *(u[()] for u in x)))
+        constant = tensor((), lambda v=v: lang.expand(op(row.name, *(const(v, d) for _ in row.params))))
+        arrays = {u: array(v, d) for u in x}
+        a, b = (evaluate([t], arrays)[0] for t in (loaded, constant))
+        assert bits_equal(a, b), f"{row.name}({v}): {a} by value, {b} by constant"
+
+
+# ------------------------------------------------------------------------------------------------ indices, loads, lets
+
+x23 = input("x", (2, 3), i64)
+X23 = [[0, 1, 2], [10, 11, 12]]
+LOADS = [
+    ((3, 2), lambda i, j: x23[j, i], [[0, 10], [1, 11], [2, 12]]),
+    ((3,), lambda i: x23[1, 2 - i], [12, 11, 10]),
+    ((6,), lambda i: x23[i // 3, i % 3], [0, 1, 2, 10, 11, 12]),
+    ((2,), lambda i: x23[i, i], [0, 11]),
+    ((2, 2), lambda i, j: x23[i, i + j], [[0, 1], [11, 12]]),
+    ((2, 4), lambda i, j: x23[1, 0], [[10] * 4] * 2),
+    ((5,), lambda i: load_or_zero(x23, 1, i - 1), [0, 10, 11, 12, 0]),
+    ((3,), lambda i: load_or_zero(x23, i - 1, i + 1), [0, 2, 0]),
+    ((4,), lambda i: index(3 * i - 1), [-1, 2, 5, 8]),
+    ((4,), lambda i: index((5 - i) // 2), [2, 2, 1, 1]),
+    ((3,), lambda i: index((-2 * i) % 3), [0, 1, 2]),
+    ((2,), lambda i: x23[0, as_index(x23[0, i])], [0, 1]),
+    ((), lambda: x23[1, 1], 11),
+    ((1, 3), lambda i, j: x23[i + 1, j], [[10, 11, 12]]),
+]
+
+
+@pytest.mark.parametrize(("shape", "body", "expected"), LOADS)
+def test_loads_and_indices(shape, body, expected):
+    equal(value(tensor(shape, body), x=X23), expected, i64)
+
+
+WILD = [
+    ([0, 2], [7, 9]), ([-1, 3], [0, 0]), ([2**62, -(2**63)], [0, 0]), ([2**63 - 1, 1], [0, 8]), ([-(2**63), 2**63 - 1], [0, 0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [1, 4, -3, 2**40])
+@pytest.mark.parametrize(("at", "expected"), WILD)
+def test_wild_index_values_read_zero(at, expected, scale):
+    """Index arithmetic is that of the mathematical integers: 4 * 2**62 is not 0."""
+    x, i = input("x", (3,), i64), input("i", (2,), i64)
+    y = tensor((2,), lambda u: load_or_zero(x, scale * as_index(i[u])))
+    inside = [e if scale == 1 or k == 0 else 0 for k, e in zip(at, expected, strict=True)]
+    if scale == 4 or scale == -3 or scale == 2**40:
+        inside = [7 if k == 0 else 0 for k in at]
+    equal(value(y, x=[7, 8, 9], i=at), inside, i64)
+
+
+def test_a_large_value_divides_as_an_integer():
+    i = input("i", (), i64)
+    y = tensor((), lambda: index((as_index(i[()]) + 2) % 3))
+    equal(value(y, i=2**63 - 1), (2**63 + 1) % 3, i64)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_empty_shapes(shape):
+    x = input("x", shape, f32)
+    assert value(tensor(shape, lambda *i: x[i] + 1.0), x=np.zeros(shape)).size == 0
+    total = tensor((), lambda: lang.fold(0, const(0.0, f32), lambda a, r: a))
+    equal(value(total), 0.0, f32)
+
+
+def test_reads_of_an_empty_tensor_are_zero():
+    x = input("x", (0,), f32)
+    equal(value(tensor((2,), lambda i: load_or_zero(x, i)), x=[]), [0.0, 0.0], f32)
+
+
+def test_size_one_axes():
+    x = input("x", (1, 3, 1), f32)
+    y = tensor((3, 1, 1), lambda i, j, k: x[j, i, k] * 2.0)
+    equal(value(y, x=[[[1.0], [2.0], [-0.0]]]), [[[2.0]], [[4.0]], [[-0.0]]], f32)
+
+
+def test_constant_bodies():
+    equal(value(tensor((2, 2), lambda i, j: const(-0.0, f32))), [[-0.0, -0.0]] * 2, f32)
+    equal(value(tensor((), lambda: const(True, bool_))), True, bool_)
+    equal(value(tensor((2,), lambda i: const(nan, bf16))), [nan, nan], bf16)
+
+
+# ------------------------------------------------------------------------------------------------ folds
+
+f4 = input("x", (4,), f32)
+
+
+def total(init, step):
+    return tensor((), lambda: lang.fold(4, const(init, f32), lambda a, r: step(a, f4[r])))
+
+
+FOLDS = [
+    (total(0.0, lambda a, x: a + x), (1e8, 1.0, -1e8, 1.0), 1.0),  # left to right: 1e8 + 1 is 1e8
+    (total(0.0, lambda a, x: a + x), (-0.0,) * 4, 0.0),
+    (total(-0.0, lambda a, x: a + x), (-0.0,) * 4, -0.0),
+    (total(0.0, lambda a, x: x + a), (inf, -inf, 1.0, 2.0), nan),
+    (total(1.0, lambda a, x: a * x), (3e38, 10.0, 1e-38, 0.0), nan),
+    (total(1.0, lambda a, x: x - a), (1.0, 2.0, 3.0, 4.0), 3.0),
+    (total(-inf, lambda a, x: op("max", a, x)), (-1.0, -0.0, -2.0, -0.0), -0.0),
+    (total(-inf, lambda a, x: op("max", x, a)), (-0.0, 0.0, -0.0, -1.0), 0.0),
+    (total(-inf, lambda a, x: op("max", a, x)), (1.0, nan, 2.0, inf), nan),
+    (total(-inf, lambda a, x: op("max", a, x)), (-inf, -inf, -inf, -inf), -inf),
+    (total(inf, lambda a, x: op("min", a, x)), (0.0, -0.0, 1.0, inf), -0.0),
+    (total(inf, lambda a, x: op("min", a, x)), (1e-45, 2e-45, 1.0, 3.0), 1e-45),
+    (total(nan, lambda a, x: op("min", a, x)), (1.0, 2.0, 3.0, 4.0), nan),
+    (total(0.0, lambda a, x: op("fma", x, x, a)), (1 + 2.0**-12, 2.0**-30, 0.0, 0.0), 1 + 2.0**-11),
+    (total(0.0, lambda a, x: op("fma", x, 1.0, a)), (1e8, 1.0, -1e8, 1.0), 1.0),
+    (total(0.0, lambda a, x: op("fma", x, x, a)), (1e20, 1.0, nan, 2.0), nan),
+    (total(0.0, lambda a, x: op("fma", x, x, a)), (1e20, 1.0, 3.0, 2.0), inf),
+    (total(5.0, lambda a, x: select(x > 0, x, a)), (1.0, -1.0, 2.0, nan), 2.0),
+    (total(0.0, lambda a, x: x), (1.0, 2.0, 3.0, 4.0), 4.0),
+]
+
+
+@pytest.mark.parametrize(("t", "values", "expected"), FOLDS)
+def test_folds(t, values, expected):
+    equal(value(t, x=values), expected, f32)
+
+
+def test_argmax_has_two_accumulators():
+    x = input("x", (2, 4), f32)
+
+    def larger(best, at, i, r):
+        wins = op("or", best < x[i, r], op("and", op("ne", x[i, r], x[i, r]), op("eq", best, best)))
+        return select(wins, x[i, r], best), select(wins, index(r), at)
+
+    y = tensor((2,), lambda i: folds(4, (const(-inf, f32), const(0, i64)), lambda b, k, r: larger(b, k, i, r))[1])
+    equal(value(y, x=[[1.0, 3.0, 3.0, 2.0], [0.0, nan, 5.0, nan]]), [1, 1], i64)
+
+
+def test_accumulators_step_together():
+    y = tensor((), lambda: folds(9, (const(0, i64), const(1, i64)), lambda a, b, r: (b, a + b))[0])
+    equal(value(y), 34, i64)
+
+
+def test_nested_folds_share_the_accumulator():
+    x = input("x", (2, 3), f32)
+    y = tensor((), lambda: lang.fold(2, const(0.0, f32), lambda a, r: lang.fold(3, a, lambda b, s: b + x[r, s])))
+    equal(value(y, x=[[1e8, 1.0, -1e8], [1.0, 2.0, -0.0]]), 3.0, f32)
+
+
+def test_an_inner_fold_may_read_the_outer_accumulator():
+    y = tensor((), lambda: lang.fold(3, const(1, i64), lambda a, r: lang.fold(2, const(0, i64), lambda b, s: b + a)))
+    equal(value(y), 8, i64)
+
+
+def test_an_accumulator_may_be_an_index():
+    nxt = input("next", (4,), i64)
+    y = tensor((4,), lambda i: lang.fold(3, index(i), lambda a, r: load_or_zero(nxt, as_index(a))))
+    equal(value(y, next=[1, 2, 3, 7]), [3, 7, 0, 1], i64)
+
+
+@pytest.mark.parametrize("d", [i8, u8, i16, i32, i64])
+def test_integer_sums_wrap_in_their_own_type(d):
+    x = input("x", (300,), d)
+    y = tensor((), lambda: lang.fold(300, const(0, d), lambda a, r: a + x[r]))
+    n = 300 * 100 & (1 << d.bits) - 1
+    equal(value(y, x=[100] * 300), n - (1 << d.bits) if d.kind == "int" and n >> d.bits - 1 else n, d)
+
+
+def test_a_fold_that_misses_an_axis_is_evaluated_once_for_all_blocks(monkeypatch):
+    x, w = input("x", (1, 1), f32), input("w", (5,), f32)
+    n = 3 * denote.BLOCK
+    y = tensor((2, n), lambda i, j: x[0, 0] + index_value(j) + lang.fold(5, const(0.0, f32), lambda a, r: a + w[r] * 2.0))
+    (result,) = run(program((x, w), (y,)), [array([[1.0]], f32), array([1, 2, 3, 4, 5], f32)])
+    assert bits_equal(result, np.broadcast_to(np.arange(n, dtype=np.float32) + 1 + 30, (2, n)))
+
+
+def index_value(i):
+    return convert(index(i), f32)
+
+
+# ------------------------------------------------------------------------------------------------ scan, scatter, extern
+
+row = ix(axes((2,))[0])
+x24 = input("x", (2, 4), f32)
+
+
+def running(init, step):
+    return lang.fold(4, const(init, f32), lambda a, r: step(a, x24[row, r]))
+
+
+SCANS = [
+    (running(0.0, lambda a, x: a + x), 1, [[1e8, 1.0, -1e8, 1.0], [-0.0, -0.0, inf, -inf]],
+     [[0.0, 1e8, 1e8, 0.0, 1.0], [0.0, 0.0, 0.0, inf, nan]]),
+    (running(-inf, lambda a, x: op("max", a, x)), 1, [[-1.0, -0.0, 0.0, -0.0], [1.0, nan, 2.0, 3.0]],
+     [[-inf, -1.0, -0.0, 0.0, 0.0], [-inf, 1.0, nan, nan, nan]]),
+    (running(1.0, lambda a, x: x - a), 1, [[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0]],
+     [[1.0, 0.0, 2.0, 1.0, 3.0], [1.0, -1.0, 1.0, -1.0, 1.0]]),
+    (running(0.0, lambda a, x: op("fma", x, x, a)), 1, [[1.0, 2.0, 3.0, -0.0], [inf, 1.0, 2.0, nan]],
+     [[0.0, 1.0, 5.0, 14.0, 14.0], [0.0, inf, inf, inf, nan]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fold", "axis", "values", "expected"), SCANS)
+def test_scan(fold, axis, values, expected):
+    equal(value(scan((2,), fold, 0, axis), x=values), expected, f32)
+    equal(value(scan((2,), fold, 0, 0), x=values), np.array(expected).T.tolist(), f32)
+
+
+def test_scan_of_the_second_accumulator():
+    e = folds(4, (const(0.0, f32), const(0, i64)), lambda a, n, r: (a + x24[row, r], select(a < 2.0, n + 1, n)))[0].args[0]
+    equal(value(scan((2,), e, 1, 1), x=[[1.0, 1.0, 1.0, 1.0], [5.0, 0.0, 0.0, 0.0]]), [[0, 1, 2, 2, 2], [0, 1, 1, 1, 1]], i64)
+
+
+SCATTERS = [
+    (None, f32, (9.0,) * 3, (0, 2, 0, -1, 3, 0), (1.0, 2.0, 3.0, 4.0, 5.0, nan), (nan, 9.0, 2.0)),
+    ("add", f32, (0.0,) * 3, (0, 0, 0, 1, 5, 1), (1e8, 1.0, -1e8, -0.0, 1.0, -0.0), (0.0, 0.0, 0.0)),
+    ("add", f32, (-0.0,) * 3, (0, 0, 1, 2, 2, 2), (-0.0, -0.0, 1.0, inf, -inf, 1.0), (-0.0, 1.0, nan)),
+    ("max", f32, (-1.0,) * 3, (0, 0, 1, 1, 2, 2), (-0.0, 0.0, -0.0, -2.0, nan, 7.0), (0.0, -0.0, nan)),
+    ("min", f32, (1.0,) * 3, (0, 0, 1, 1, 2, 2), (0.0, -0.0, 3.0, 2.0, -inf, nan), (-0.0, 1.0, nan)),
+    ("mul", f32, (1.0,) * 3, (0, 0, 0, 1, 1, 2), (3e38, 10.0, 0.0, -0.0, 2.0, 1e-45), (nan, -0.0, 1e-45)),
+    ("sub", f32, (0.0,) * 3, (0, 0, 1, 1, 1, 9), (1.0, 2.0, 1e8, 1.0, -1e8, 1.0), (-3.0, 0.0, 0.0)),
+    ("add", i8, (100,) * 3, (0, 0, 1, -1, -4, 1), (100, 1, 27, 9, 9, 1), (-55, -128, 100)),
+    ("or", bool_, (False,) * 3, (0, 1, 1, 1, 0, 0), (False, True, False, False, False, False), (False, True, False)),
+    ("bxor", u8, (255,) * 3, (0, 0, 1, 7, 7, 7), (15, 240, 1, 1, 1, 1), (0, 254, 255)),
+    ("floordiv", i64, (100,) * 3, (0, 0, 1, 1, 2, 2), (7, 3, 0, 5, -3, 2), (4, 0, -17)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("combine", "d", "base", "at", "values", "expected"), SCATTERS)
+def test_scatter(combine, d, base, at, values, expected):
+    y, i, x = input("y", (3,), d), input("i", (6,), i64), input("x", (6,), d)
+    u = ix(axes((6,))[0])
+    given = array(base, d)
+    result = scatter(y, (6,), (as_index(i[u]),), x[u], combine)
+    equal(value(result, y=given, i=at, x=values), expected, d)
+    equal(given, base, d)
+
+
+def test_scatter_over_two_axes_is_lexicographic():
+    x = input("x", (2, 3), f32)
+    a, b = (ix(v) for v in axes((2, 3)))
+    base = tensor((2,), lambda i: const(0.0, f32))
+    equal(value(scatter(base, (2, 3), (b // 2,), x[a, b], None), x=[[1, 2, 3], [4, 5, 6]]), [5.0, 6.0], f32)
+    equal(value(scatter(base, (2, 3), (b // 2,), x[a, b], "add"), x=[[1e8, 1, 3], [-1e8, 5, 6]]), [5.0, 9.0], f32)
+
+
+@pytest.mark.parametrize("combine", [None, "add", "max", "sub"])
+def test_large_scatters_are_sequential(combine):
+    n = 3 * denote.BLOCK + 7
+    g = np.random.default_rng(0)
+    at, values = g.integers(-2, 40, n), g.standard_normal(n, np.float32)
+    y, i, x = input("y", (37,), f32), input("i", (n,), i64), input("x", (n,), f32)
+    u = ix(axes((n,))[0])
+    result = scatter(y, (n,), (as_index(i[u]),), x[u], combine)
+    (found,) = run(program((y, i, x), (result,)), [np.zeros(37, np.float32), at, values])
+    expected = np.zeros(37, np.float32)
+    step = {None: lambda a, b: b, "add": lambda a, b: a + b, "max": max, "sub": lambda a, b: a - b}[combine]
+    for k, v in zip(at.tolist(), values, strict=True):
+        if 0 <= k < 37:
+            expected[k] = step(expected[k], v)
+    assert bits_equal(found, expected)
+
+
+SORTS = [
+    (f32, (3.0, nan, -0.0, 0.0, -inf, inf, -1.0), False, (4, 6, 2, 3, 0, 5, 1)),
+    (f32, (3.0, nan, -0.0, 0.0, -inf, inf, -1.0), True, (1, 5, 0, 2, 3, 6, 4)),
+    (f64, (2.0, 1.0, 2.0, nan, 5e-324, nan, 0.0), False, (6, 4, 1, 0, 2, 3, 5)),
+    (bf16, (2.0, -0.0, 0.0, nan, -1.0, inf, 2.0), True, (3, 5, 0, 6, 1, 2, 4)),
+    (i64, (5, -(2**63), 2**63 - 1, 0, 5, -1, 0), False, (1, 5, 3, 6, 0, 4, 2)),
+    (u8, (5, 255, 0, 0, 5, 1, 0), True, (1, 0, 4, 5, 2, 3, 6)),
+    (bool_, (True, False, True, False, True, False, True), False, (1, 3, 5, 0, 2, 4, 6)),
+]
+
+
+@pytest.mark.parametrize(("d", "values", "descending", "order"), SORTS)
+def test_sort_is_stable_and_nan_is_the_largest(d, values, descending, order):
+    x = input("x", (7,), d)
+    equal(value(extern("sort", (x,), (0, descending), 1, (7,), i64), x=values), order, i64)
+    equal(value(extern("sort", (x,), (0, descending), 0, (7,), d), x=values), [values[k] for k in order], d)
+    equal(value(extern("topk", (x,), (3, 0, descending), 1, (3,), i64), x=values), order[:3], i64)
+
+
+def test_unknown_externs_and_wrong_declarations():
+    x = input("x", (3,), f32)
+    with pytest.raises(UserError, match=r"unknown extern 'sortt'; registered: .*sort"):
+        value(extern("sortt", (x,), (), 0, (3,), f32), x=[1, 2, 3])
+    with pytest.raises(UserError, match=r"output 1 is int64\[3\], declared"):
+        value(extern("sort", (x,), (0, False), 1, (3,), i32), x=[1, 2, 3])
+
+
+# ------------------------------------------------------------------------------------------------ requires
+
+
+def gather(message="[IndexError] index {value} at {index} out of bounds for axis 0 with size 3"):
+    x, i = input("x", (3,), f32), input("i", (2, 2), i64)
+    j = require((2, 2), i[axes((2, 2))], op("and", i[axes((2, 2))] >= 0, i[axes((2, 2))] < 3), message, lo=0, hi=2)
+    return program((x, i), [tensor((2, 2), lambda a, b: x[as_index(j[a, b])])])
+
+
+def test_a_require_that_holds_is_its_value():
+    (y,) = run(gather(), [array([5, 6, 7], f32), array([[0, 2], [1, 1]], i64)])
+    equal(y, [[5, 7], [6, 6]], f32)
+
+
+def test_a_require_that_fails_is_the_python_error_of_the_first_index():
+    with pytest.raises(IndexError, match=r"^index 9 at \[0, 1\] out of bounds for axis 0 with size 3$") as info:
+        run(gather(), [array([5, 6, 7], f32), array([[0, 9], [-1, 1]], i64)])
+    assert isinstance(info.value, RequireError)
+    assert (info.value.index, info.value.value) == ((0, 1), 9)
+
+
+@pytest.mark.parametrize("n", [denote.BLOCK + 3])
+def test_the_first_index_in_a_later_block(n):
+    x = input("x", (2, n), i64)
+    i = axes((2, n))
+    t = require((2, n), x[i], x[i] >= 0, "[ValueError] {value}")
+    values = np.zeros((2, n), np.int64)
+    values[0, n - 1], values[1, 0] = -7, -8
+    with pytest.raises(ValueError, match=r"^-7$") as info:
+        run(program((x,), (), (t,)), [values])
+    assert info.value.index == (0, n - 1)
+
+
+CLASSES = [("[ZeroDivisionError] by zero", ZeroDivisionError), ("[ValueError] no", ValueError), ("plain", RuntimeError)]
+
+
+@pytest.mark.parametrize(("message", "kind"), CLASSES)
+def test_the_class_in_the_message(message, kind):
+    with pytest.raises(kind):
+        run(gather(message), [array([5, 6, 7], f32), array([[0, 9], [-1, 1]], i64)])
+
+
+def test_an_unknown_class_is_an_internal_error():
+    with pytest.raises(InternalError, match=r"must be one of IndexError, ZeroDivisionError, ValueError, RuntimeError"):
+        run(gather("[KeyError] no"), [array([5, 6, 7], f32), array([[0, 9], [-1, 1]], i64)])
+
+
+def test_effects_are_checked_in_creation_order():
+    x = input("x", (), i64)
+    first = require((), x[()], x[()] >= 5, "[ValueError] first")
+    second = require((), x[()], x[()] >= 7, "[IndexError] second")
+    p = program((x,), [let((), x[()] * 2)], (second, first))
+    equal(run(p, [array(7, i64)])[0], 14, i64)
+    with pytest.raises(ValueError, match="first"):
+        run(p, [array(3, i64)])
+    with pytest.raises(IndexError, match="second"):
+        run(p, [array(6, i64)])
+
+
+# ------------------------------------------------------------------------------------------------ the interface
+
+add = program((x24,), [tensor((2, 4), lambda i, j: x24[i, j] + 1.0)])
+WRONG = [
+    ([], r"program f takes 1 inputs, not 0"),
+    ([np.zeros((2, 4))], r"input 'x': dtype float64 given, float32 \(f32\) needed"),
+    ([np.zeros((4, 2), np.float32)], r"input 'x': shape \[4, 2\] given, \[2, 4\] needed"),
+    ([[[0.0] * 4] * 2], r"input 'x': a numpy array is needed, not list"),
+    ([np.zeros((2, 4), ">f4")], r"input 'x': dtype >f4 given"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), WRONG)
+def test_wrong_inputs_are_named(arrays, message):
+    with pytest.raises(UserError, match=message):
+        run(add, arrays)
+
+
+def test_inputs_may_be_views():
+    base = np.arange(16, dtype=np.float32).reshape(4, 4)
+    equal(run(add, [base[1::2]])[0], base[1::2] + 1, f32)
+    equal(run(add, [base.T[:2]])[0], base.T[:2] + 1, f32)
+    equal(run(add, [np.broadcast_to(np.float32(2), (2, 4))])[0], [[3.0] * 4] * 2, f32)
+
+
+def test_outputs_belong_to_the_caller():
+    x = np.ones((2, 4), np.float32)
+    copy = tensor((2, 4), lambda i, j: x24[i, j])
+    results = run(program((x24,), [x24, copy, copy]), [x])
+    for r in results:
+        r += 1
+    equal(x, [[1.0] * 4] * 2, f32)
+    assert all((r == 2).all() for r in results)
+
+
+@pytest.mark.parametrize("d", DTYPES.values(), ids=lambda d: d.name)
+def test_every_type_is_loaded_and_stored(d):
+    x = input("x", (2, 2), d)
+    values = [[0, 1], [1, 0]]
+    equal(value(tensor((2, 2), lambda i, j: x[j, i]), x=values), values, d)
+
+
+def test_no_warning_escapes():
+    x = input("x", (4,), f32)
+    y = tensor((4,), lambda i: op("sqrt", x[i]) / (x[i] - x[i]) + op("log", x[i]) * 3e38 * 3e38)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value(y, x=[-1.0, 0.0, inf, nan])
+
+
+def test_evaluate_takes_any_tensor_as_known():
+    y = tensor((2, 4), lambda i, j: x24[i, j] * 2.0)
+    z = tensor((2,), lambda i: y[i, 0] + 1.0)
+    (found,) = evaluate([z], {y: np.full((2, 4), 5, np.float32)})
+    equal(found, [6.0, 6.0], f32)
+    with pytest.raises(UserError, match=r"input x:f32\[2, 4\] has no value"):
+        evaluate([z], {})
+
+
+def test_dtypes_are_complete():
+    assert {f32, f64, f16, bf16, i8, i16, i32, i64, u8, bool_} == set(dt.DTYPES.values())

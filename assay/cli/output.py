@@ -6,14 +6,17 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import typer
 
 from assay.core.errors import InternalError, Unsound, Unsupported, UserError
 from assay.verify.verdict import INTERNAL, INTERRUPTED, USAGE
 
 UNSUPPORTED_CODE, REFUTED_CODE = 5, 1
+_PACKAGE = Path(__file__).parent.parent
 
 
 def emit(text: str | Callable[[], None], data: dict[str, Any], *, as_json: bool) -> int:
@@ -45,8 +48,24 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(str(error), "USAGE", USAGE, as_json=as_json)
     except InternalError as error:
         return _failed(f"internal error: {error}", "INTERNAL", INTERNAL, as_json=as_json)
-    except Exception:
+    except Exception as error:
+        where = _users_line(error)
+        if where is not None:
+            message = f"{type(error).__name__}: {error}\n  {where.filename}:{where.lineno}: {where.line}"
+            return _failed(message, "USAGE", USAGE, as_json=as_json)
         return _failed(f"internal error\n{traceback.format_exc()}", "INTERNAL", INTERNAL, as_json=as_json)
+
+
+def _users_line(error: Exception) -> traceback.FrameSummary | None:
+    """The line of the user's file that raised, or None where it was ours (or a library's that we called)."""
+    libraries = (Path(np.__file__).parent.parent, Path(traceback.__file__).parent)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(_PACKAGE):
+            return None
+        if not any(path.is_relative_to(folder) for folder in libraries):
+            return frame
+    return None
 
 
 def _failed(message: str, verdict: str, code: int, *, as_json: bool) -> int:

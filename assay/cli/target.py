@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -48,7 +49,15 @@ def load_target(text: str, specs: list[str], seed: int) -> Target:
         raise UserError(f"target {text!r}; allowed: file.py:function, or program.assay")
     function = _function(_existing(file), name)
     rng = np.random.default_rng(seed)
-    specs = specs or list(getattr(sys.modules[function.__module__], "ARGUMENTS", {}).get(name, []))
+    declared = getattr(sys.modules.get(function.__module__), "ARGUMENTS", {})
+    specs = specs or list(declared.get(function, ()))
+    try:
+        inspect.signature(function).bind(*specs)
+    except TypeError as error:
+        raise UserError(
+            f"{name}{inspect.signature(function)}: {error}; give one --arg for each, such as --arg 'f32[64,128]', "
+            f"or name them in the file: ARGUMENTS = {{{name}: ('f32[64,128]',)}}"
+        ) from None
     return Target(name, function, tuple(argument(s, rng) for s in specs))
 
 

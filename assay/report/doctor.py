@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+import warnings
 from importlib import metadata, util
 from typing import Any
 
@@ -17,15 +18,13 @@ LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "
 
 def installation() -> dict[str, Any]:
     """Compiler, cache, extras and libraries; the exit code is 5 where compiled code cannot be made."""
-    from assay.backends import build
-
     compiler = os.environ.get("CXX", "g++")
     path = shutil.which(compiler)
     version = None
     if path is not None:
         printed = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
         version = printed.splitlines()[0]
-    cache = build.cache_status()
+    cache = _cache()
     able = path is not None and cache["writable"]
     return {
         "verdict": "OK" if able else "UNSUPPORTED", "exit_code": 0 if able else 5,
@@ -34,6 +33,17 @@ def installation() -> dict[str, Any]:
         "extras": {name: util.find_spec(module) is not None for name, module in EXTRAS.items()},
         "libraries": {name: metadata.version(name) for name in LIBRARIES},
     }  # fmt: skip
+
+
+def _cache() -> dict[str, Any]:
+    """Where builds are kept, how many, how big; whether the wanted place can be written."""
+    from assay.backends import build
+
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        path = build.directory()
+    sizes = [f.stat().st_size for f in path.glob("*.so")]
+    return {"path": str(path), "entries": len(sizes), "bytes": sum(sizes), "writable": not raised}
 
 
 def doctor_text(found: dict[str, Any]) -> str:

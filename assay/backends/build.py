@@ -39,8 +39,8 @@ class Built(NamedTuple):
 
 def directory() -> Path:
     """$ASSAY_CACHE or ~/.cache/assay; a directory of this process (with a RuntimeWarning) where that cannot be written."""
-    wanted = os.environ.get("ASSAY_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "assay")
-    return _writable(wanted)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return _writable(os.environ.get("ASSAY_CACHE") or os.path.join(caches, "assay"))
 
 
 @cache

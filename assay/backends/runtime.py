@@ -12,13 +12,13 @@ import numpy as np
 from assay.backends import threads as threads_
 from assay.backends.memory import POOL, size_class
 from assay.backends.plan import Plan
-from assay.core.dtypes import DType
 from assay.core.errors import UserError
 from assay.core.lang import Program, T, size_of
 from assay.semantics.denote import evaluate, raise_require
 
 RELEASE = 1 << 15  # from this many bytes of tensors on, a call releases the GIL
-_FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "l", "u8": "B", "f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
+_FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "l", "u8": "B",
+            "f16": "e", "bf16": "H", "f32": "f", "f64": "d"}  # fmt: skip
 
 
 class _Input(ctypes.Structure):
@@ -65,6 +65,7 @@ class Executable:
 
     text     the C++ of its translation unit       plan     what was decided about its kernels
     timings  seconds of emission and of g++         threads  how many threads it may use
+    layout   where its tensors live
 
     Inputs that are not C-contiguous are copied.  Raises UserError for a wrong dtype or shape, and the error of the first
     require that does not hold.  May be called from several threads at once.
@@ -73,15 +74,17 @@ class Executable:
     def __init__(self, program: Program, plan: Plan, text: str, timings: dict[str, float], steps: list[Step], layout: Layout,
                  library: ctypes.CDLL, threads: int) -> None:  # fmt: skip
         self.program, self.plan, self.text, self.timings, self.threads = program, plan, text, timings, threads
-        self._library, self._layout, self._steps = library, layout, steps
+        self.layout, self._library, self._steps = layout, library, steps
         self._entries = [ctypes.cast(getattr(library, s.entry), ctypes.c_void_p).value if s.entry else 0 for s in steps]
         self._native = threads_.native()
         self._frames: list[_Frame] = []
         inputs = program.inputs
         self._shapes = [(ctypes.c_long * max(1, len(t.shape)))(*t.shape) for t in inputs]
-        self._inputs = (_Input * max(1, len(inputs)))(
-            *[_Input(len(t.shape), ord(_FORMATS[t.dtype.name]), ctypes.addressof(s)) for t, s in zip(inputs, self._shapes, strict=True)]
-        )
+        described = [
+            _Input(len(t.shape), ord(_FORMATS[t.dtype.name]), ctypes.addressof(s))
+            for t, s in zip(inputs, self._shapes, strict=True)
+        ]
+        self._inputs = (_Input * max(1, len(inputs)))(*described)
         self._spec = ctypes.addressof(self._inputs)
         self._count = len(inputs)
         made = [t for t in dict.fromkeys(program.outputs) if t.kind != "input"]
@@ -99,7 +102,7 @@ class Executable:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(self._layout)
+            frame = _Frame(self.layout)
         try:
             pointers, results = frame.pointers, []
             for slot, shape, dtype, size in self._results:
@@ -125,7 +128,7 @@ class Executable:
         inputs = self._checked(arrays)
         held = dict(zip(self.program.inputs, inputs, strict=True))
         for t, a in held.items():
-            frame.pointers[self._layout.slots[t]] = a.ctypes.data
+            frame.pointers[self.layout.slots[t]] = a.ctypes.data
         for step, entry in zip(self._steps, self._entries, strict=True):
             if step.entry is None:
                 self._externs(step.tensors, frame, held, results)
@@ -151,7 +154,7 @@ class Executable:
         if t in self._made:
             return results[self._made.index(t)]
         assert frame.arena is not None
-        offset = self._layout.offsets[t]
+        offset = self.layout.offsets[t]
         return frame.arena[offset : offset + size_of(t)].view(t.dtype.numpy).reshape(t.shape)
 
     def _externs(self, tensors: tuple[T, ...], frame: _Frame, held: dict[T, np.ndarray], results: list[np.ndarray]) -> None:
@@ -160,7 +163,7 @@ class Executable:
             self._view(t, frame, results)[...] = value
 
     def _fail(self, number: int, frame: _Frame, results: list[np.ndarray]) -> NoReturn:
-        t = next(t for t, k in self._layout.failures.items() if k == number)
+        t = next(t for t, k in self.layout.failures.items() if k == number)
         at = int(frame.status[number])
         raise_require(t, at, self._view(t, frame, results).reshape(-1)[at])
 
@@ -189,4 +192,4 @@ def arena(layout: Layout, order: Sequence[tuple[T, int, int]]) -> None:
         layout.arena = max(layout.arena, at + size)
 
 
-__all__ = ["DType", "Executable", "Layout", "Step", "arena"]
+__all__ = ["Executable", "Layout", "Step", "arena"]

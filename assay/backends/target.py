@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Target:
-    """`bytes` of a vector register, `registers` of them; features name the builtins that the prelude may use.
+    """`bytes` of a vector register, `registers` of them: 64 with AVX-512, 32 with AVX2, else 16.
 
     `lanes` counts f32 elements; a vector of f64 or i64 with as many lanes is a pair of registers.
     `identity` distinguishes machines whose code differs (part of the key of the build cache).
@@ -20,8 +20,6 @@ class Target:
     arch: str
     bytes: int
     registers: int
-    fma: bool
-    f16c: bool
     identity: str
 
     @property
@@ -35,12 +33,10 @@ class Target:
 
 def of(arch: str, features: frozenset[str], identity: str) -> Target:
     """The target of an architecture with these /proc/cpuinfo features."""
-    if arch != "x86_64":
-        return Target(arch, 16, 32, False, False, identity)
-    width, registers = (64, 32) if "avx512f" in features and "avx512dq" in features and "avx512vl" in features else (32, 16)
-    if "avx2" not in features:
-        width = 16
-    return Target(arch, width, registers, "fma" in features and width >= 32, "f16c" in features and width >= 32, identity)
+    if arch == "x86_64" and features >= {"avx2", "fma", "f16c"}:
+        wide = features >= {"avx512f", "avx512dq", "avx512vl"}
+        return Target(arch, 64 if wide else 32, 32 if wide else 16, identity)
+    return Target(arch, 16, 16 if arch == "x86_64" else 32, identity)
 
 
 @cache

@@ -156,12 +156,14 @@ def _atom(a: Atom) -> Ix:
     return _ix(0, ((a, 1),))
 
 
-def ix(x: Ix | Var | int) -> Ix:
+def ix(x: Ix | Var | Val | int) -> Ix:
     """`x` as an index expression; a variable with n = 1 is the constant 0."""
     if isinstance(x, Ix):
         return x
     if isinstance(x, Var):
         return _atom(x) if x.n != 1 else _ix(0, ())
+    if isinstance(x, Val):
+        return _atom(x)
     return _ix(int(x), ())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from assay.backends.placement import Placement, illegal
+from assay.backends.legality import illegal
+from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.target import Target, host
 from assay.core.lang import Program, T

@@ -54,7 +54,7 @@ def test_results_are_reused_when_nothing_shows_them() -> None:
 def test_a_result_can_be_resized_by_its_owner_without_harm() -> None:
     e, a = added(8, 8), ones(8, 8)
     y = e([a, a])[0]
-    y.shape = (4, 16)
+    y.shape = (4, 16)  # pyright: ignore[reportDeprecated]
     del y
     assert e([a, a])[0].shape == (8, 8)
 
@@ -100,7 +100,7 @@ def test_intermediates_share_memory() -> None:
     for k in range(10):
         y = tensor((64, 64), lambda i, j, y=y, k=k: op("sqrt", y[i, j] + float(k)))
     e = compile_many([program((x,), [y])])[0]
-    assert e._layout.arena <= 2 * 64 * 64 * 4
+    assert e.layout.arena <= 2 * 64 * 64 * 4
     (a,) = arrays(e.program)
     assert bits_equal(e([a])[0], run(e.program, [a])[0])
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Block, Names, Printer
-from assay.backends.placement import Fold, Loop, Rep, Value, in_rows
+from assay.backends.legality import Rep, in_rows
+from assay.backends.placement import Fold, Loop, Value
 from assay.core import dtypes as dt
 from assay.core.index import ix
 
@@ -36,12 +37,12 @@ def declare(p: Printer, v: Value) -> list[Names]:
     reps, vector = p.reps(v), p.vector(v)
     accs = []
     for a, init in zip(f.accs, f.inits, strict=True):
-        texts = p.texts(init, reps, vector, 32 if a.dtype is dt.bool_ else 0)
+        texts = p.texts(init, reps, vector=vector, width=32 if a.dtype is dt.bool_ else 0)
         kind = TYPES[a.dtype].vector if vector else TYPES[a.dtype].register
         names = [p.name("a") for _ in texts]
         if (carry := p.carries.get(v)) is not None:
             at = p.coordinates(reps)
-            old = [p.load_at(p.outputs[carry.output], a.dtype, p.index(carry.flat, c), [], c, vector)[0] for c in at]
+            old = [p.load_at(p.outputs[carry.output], a.dtype, p.index(carry.flat, c), [], c, vector=vector)[0] for c in at]
             texts = [f"{carry.first}?{new}:{held}" for held, new in zip(old, texts, strict=True)]
         p.block.lines.extend(f"{kind} {n}={t};" for n, t in zip(names, texts, strict=True))
         accs.append(Names(reps, names, vector))
@@ -69,7 +70,7 @@ def _step(p: Printer, f: Fold, accs: list[Names]) -> None:
     for a, names, step in zip(f.accs, accs, f.steps, strict=True):
         if step is a:
             continue
-        texts = p.texts(step, names.reps, names.vector, 32 if a.dtype is dt.bool_ else 0)
+        texts = p.texts(step, names.reps, vector=names.vector, width=32 if a.dtype is dt.bool_ else 0)
         if step in f.accs:  # accumulators change places
             kind = TYPES[a.dtype].vector if names.vector else TYPES[a.dtype].register
             held = [p.name("t") for _ in texts]
@@ -110,7 +111,7 @@ def _hold_terms(p: Printer, f: Fold, block: Block) -> dict[Value, tuple[tuple[Lo
         kind = TYPES[t.dtype]
         memory = {"I": "int", "F": "float", "L": "long", "D": "double"}[kind.vector]
         arrays = []
-        for text in p.texts(t, names.reps, True, 32 if t.dtype is dt.bool_ else 0):
+        for text in p.texts(t, names.reps, vector=True, width=32 if t.dtype is dt.bool_ else 0):
             arrays.append(p.name("v"))
             block.lines.append(f"{memory} {arrays[-1]}[{p.lanes}] __attribute__((aligned({p.target.bytes})));")
             block.lines.append(f"st{kind.vector}({arrays[-1]},{text});")

@@ -7,16 +7,16 @@ vector that overlaps the one before (the same elements are computed twice, to th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
 from assay.backends.cpp import spell
 from assay.backends.cpp.folds import print_scan
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Block, Carry, Names, Printer
-from assay.backends.placement import ONE, Fill, Loop, Placement, Rep, Store, Value, carried, illegal, replication
+from assay.backends.legality import ONE, Rep, carried, illegal, replication
+from assay.backends.placement import Fill, Loop, Placement, Store, Value
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
@@ -28,12 +28,12 @@ STACK = 1 << 20  # bytes of row buffers that a kernel may put on its thread's st
 
 
 class Tail(NamedTuple):
-    """What remains of an axis after whole tiles: copies at these offsets (`lanes` wide each), or `count` single steps."""
+    """What remains of an axis after whole tiles: copies at `offsets`, `lanes` wide each; or `singles` steps from `start`."""
 
     offsets: tuple[int, ...]
     lanes: int
     start: int = 0
-    count: int = 0
+    singles: int = 0
 
 
 class Tiles(NamedTuple):
@@ -79,18 +79,15 @@ class Nest:
         self.placement, self.schedule, self.target, self.name = placement, schedule, target, name
         self.failures, self.addresses, self.pointer = failures, addresses, pointer
         self.printer = Printer(placement, schedule, target, pointer, outputs)
-        self.printer.rep = {}
         rep = replication(placement, schedule, target.lanes)
         self.repeatable = placement.kind != "scatter" and schedule.carry is None
         self.tiles = [
             cut(a.n, rep.get(a, ONE), target.lanes, repeatable=self.repeatable) if a else Tiles(1, 1, ONE, ())
             for a in placement.axes
         ]
-        self.fill_rep = {x: r for x, r in rep.items() if x.axis is None}
         self.order = schedule.order or tuple((k, None) for k in range(len(placement.axes)))
         self.units = 1
         self.streams = schedule.stream and placement.kind == "let" and schedule.carry is None
-        self.printer.fill_rep = self.fill_rep
         self.text = self._text()
 
     @property
@@ -108,7 +105,8 @@ class Nest:
             self._chunks(folds)
         lines = [f'extern "C" __attribute__((noinline)) void {self.name}(void**P,long lo,long hi){{']
         for q, s in enumerate(self.placement.stores):
-            lines.append(f"{TYPES[s.tensor.dtype].memory}*__restrict o{q}=({TYPES[s.tensor.dtype].memory}*)P[{self.addresses[s.tensor]}];")
+            kind = TYPES[s.tensor.dtype].memory
+            lines.append(f"{kind}*__restrict o{q}=({kind}*)P[{self.addresses[s.tensor]}];")
         for t in self.placement.reads:
             kind = TYPES[t.dtype].memory
             lines.append(f"const {kind}*__restrict {self.pointer[t]}=(const {kind}*)P[{self.addresses[t]}];")
@@ -178,7 +176,7 @@ class Nest:
             self._loops(at + 1, {**ranges, k: (f"{name}*{size}", end)}, bottom)
         p.block.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]
 
-    def _open(self, loop: Loop, base: Ix, rep: Rep):  # noqa: ANN202
+    def _open(self, loop: Loop, base: Ix, rep: Rep) -> AbstractContextManager[None]:
         p = self.printer
         if rep.lanes > 1:
             return p.loop(loop, [base + q * rep.lanes + ix(p.lane) for q in range(rep.copies)], rep)
@@ -242,13 +240,13 @@ class Nest:
             text = names.texts[k]
             if names.vector and v is not None and v.dtype is dt.bool_:
                 text = spell.mask(text, p.width(v), 32)
-            self._store(f"o{number}", s, p.index(s.flat, at), extra, text, names.vector, at)
+            self._store(f"o{number}", s, p.index(s.flat, at), extra, text, at, vector=names.vector)
 
     def _copied(self) -> tuple[Loop, ...]:
         rep = self.printer.rep
         return tuple(a for a in self.placement.axes if a and a in rep and rep[a].copies > 1)
 
-    def _store(self, o: str, s: Store, flat: Ix, extra: str, text: str, vector: bool, at: dict[Loop, int]) -> None:
+    def _store(self, o: str, s: Store, flat: Ix, extra: str, text: str, at: dict[Loop, int], *, vector: bool) -> None:
         p, d = self.printer, s.tensor.dtype
         kind = TYPES[d]
         guards = [(p.index(i, at), n) for i, n in zip(s.indices, s.tensor.shape, strict=False)]
@@ -301,11 +299,11 @@ class Nest:
 def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None], condition: str = "") -> None:
     """Print the last elements of a loop, under an `if`."""
     outer = p.block
-    if tail.count:
-        counter, name = p.counter(tail.count) if tail.count > 1 else (ix(0), "")
+    if tail.singles:
+        counter, name = p.counter(tail.singles) if tail.singles > 1 else (ix(0), "")
         with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, [counter + tail.start]):
             bottom()
-        head = f"for(long {name}=0;{name}<{tail.count};{name}++){{" if name else "{"
+        head = f"for(long {name}=0;{name}<{tail.singles};{name}++){{" if name else "{"
         outer.lines += [condition + head, *inner.lines, "}"]
         return
     at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
@@ -387,4 +385,4 @@ def _fill_loops(p: Printer, fill: Fill, k: int, bottom: Callable[[], None]) -> N
         print_tail(p, loop, tail, lambda: _fill_loops(p, fill, k + 1, bottom))
 
 
-__all__ = ["Nest", "cut", "math", "print_fill"]
+__all__ = ["Nest", "cut", "print_fill"]

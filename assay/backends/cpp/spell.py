@@ -82,7 +82,7 @@ def wide(d: DType) -> bool:
     return d.bits == 64
 
 
-def row(v: Value, a: Sequence[str], vector: bool) -> str:
+def row(v: Value, a: Sequence[str], *, vector: bool) -> str:
     """The text of a row, conversion or bitcast applied to argument texts (all vectors, or all scalars).
 
     Masks among the arguments have one width: that of the row's other operands, or the widest.  A small integer result
@@ -90,36 +90,36 @@ def row(v: Value, a: Sequence[str], vector: bool) -> str:
     """
     d, of = v.dtype, v.args[-1].dtype
     if v.op == "convert":
-        return convert(a[0], v.args[0].dtype, d, vector)
+        return convert(a[0], v.args[0].dtype, d, vector=vector)
     if v.op == "bitcast":
-        return bitcast(a[0], v.args[0].dtype, d, vector)
+        return bitcast(a[0], v.args[0].dtype, d, vector=vector)
     if vector and of is dt.bool_ and v.op in _MASKS:
         return _MASKS[v.op].format(*a)
     if v.op in _COMPARE:
         return f"{a[0]}{_COMPARE[v.op]}{a[1]}"
     if v.op in ("shl", "shr"):
-        return _wrapped(_shift(v, a), v, vector)
+        return _wrapped(_shift(v, a), v, vector=vector)
     if v.op == "select":
         return f"sel({a[0]},{a[1]},{a[2]})" if vector else f"{a[0]}?{a[1]}:{a[2]}"
     if v.op == "neg":
-        return _wrapped(f"-{a[0]}", v, vector)
+        return _wrapped(f"-{a[0]}", v, vector=vector)
     if v.op == "bnot":
-        return _wrapped(f"~{a[0]}", v, vector)
+        return _wrapped(f"~{a[0]}", v, vector=vector)
     if of is dt.bool_ and v.op in ("and", "or", "max", "min"):
         return f"{a[0]}{'&' if v.op in ('and', 'min') else '|'}{a[1]}"
     if v.op == "not":
         return f"!{a[0]}"
     if v.op in _INFIX:
-        return _wrapped(f"{a[0]}{_INFIX[v.op]}{a[1]}", v, vector)
+        return _wrapped(f"{a[0]}{_INFIX[v.op]}{a[1]}", v, vector=vector)
     if v.op in ("floordiv", "mod") and not vector and min(v.args[0].lo, v.args[1].lo - 1) >= 0:
         return f"{a[0]}{'/' if v.op == 'floordiv' else '%'}{a[1]}"
     if v.op in _CALL:
         text = f"{_CALL[v.op]}({','.join(a)})"
-        return _wrapped(text, v, vector)
+        return _wrapped(text, v, vector=vector)
     raise Unsupported(f"the C++ backend has no spelling for the scalar row {v.op!r}")
 
 
-def _wrapped(text: str, v: Value, vector: bool) -> str:
+def _wrapped(text: str, v: Value, *, vector: bool) -> str:
     if not vector or v.op not in _WRAPS or v.dtype.is_float or v.dtype.bits >= 32:
         return text
     return {dt.i8: "wrap8({})", dt.i16: "wrap16({})", dt.u8: "({})&255"}[v.dtype].format(text)
@@ -133,7 +133,7 @@ def _shift(v: Value, a: Sequence[str]) -> str:
     return f"{v.op}_({a[0]},{a[1]},{v.dtype.bits})"
 
 
-def convert(x: str, old: DType, new: DType, vector: bool) -> str:
+def convert(x: str, old: DType, new: DType, *, vector: bool) -> str:
     """x as another type: half types through f32 only; floats to integers saturate, NaN to 0."""
     if old is dt.bf16 or old is dt.f16:
         return f"{'bf2f' if old is dt.bf16 else 'h2f'}({x})"
@@ -167,7 +167,7 @@ _BITCAST: dict[tuple[str, str], Callable[[str], str]] = {
 }  # fmt: skip
 
 
-def bitcast(x: str, old: DType, new: DType, vector: bool) -> str:
+def bitcast(x: str, old: DType, new: DType, *, vector: bool) -> str:
     """The same bits as another type of the same width; half types already are their bits."""
     if vector:
         same = _BITCAST.get((TYPES[old].vector, TYPES[new].vector))

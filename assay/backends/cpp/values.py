@@ -8,19 +8,20 @@ independent chains interleave.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from assay.backends.cpp import spell
 from assay.backends.cpp.spell import TYPES
-from assay.backends.placement import ONE, Access, Fill, Loop, Placement, Rep, Symbol, Value, flatten
+from assay.backends.legality import ONE, Rep, replication
+from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, flatten
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, _atom, ix, rewrite, variable
+from assay.core.index import Ix, Val, Var, ix, rewrite, variable
 from assay.core.lang import T
 
 _LANE = 1 << 17  # level of the variable that stands for the lane of a vector
@@ -62,20 +63,23 @@ class Carry(NamedTuple):
 class Printer:
     """What is known while a kernel is printed: open loops with their copies, and the names of values.
 
-    rep     copies and lanes of the loops that have more than one
+    rep     copies and lanes of the open loops that have more than one (`fill_rep`: of row buffers, when they are filled)
     carries the folds that are cut in chunks
     at      for each open loop, its index in each copy (over counters and the lane)
     """
 
-    def __init__(self, placement: Placement, schedule: Schedule, target: Target, pointer: dict[T, str], outputs: list[str]) -> None:
+    def __init__(self, placement: Placement, schedule: Schedule, target: Target, pointer: dict[T, str],
+                 outputs: list[str]) -> None:  # fmt: skip
         self.placement, self.schedule, self.target, self.pointer, self.outputs = placement, schedule, target, pointer, outputs
         self.lanes = target.lanes
         self.lane = variable(_LANE, self.lanes)
         self.rep: dict[Loop, Rep] = {}
+        self.fill_rep = {x: r for x, r in replication(placement, schedule, target.lanes).items() if x.axis is None}
         self.at: dict[Loop, list[Ix]] = {}
         self.named: dict[Var, str] = {}
         self.top = self.block = Block(None)
         self.buffers: list[str] = []
+        self.bytes = 0  # of row buffers
         self.bytes = 0
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
@@ -98,7 +102,7 @@ class Printer:
         return ix(var), name
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[Block]:
+    def inside(self, block: Block) -> Generator[Block]:
         """Print into `block`."""
         outer, self.block = self.block, block
         try:
@@ -107,7 +111,7 @@ class Printer:
             self.block = outer
 
     @contextmanager
-    def loop(self, loop: Loop, at: list[Ix], rep: Rep = ONE) -> Iterator[None]:
+    def loop(self, loop: Loop, at: list[Ix], rep: Rep = ONE) -> Generator[None]:
         """`loop` is open: its index in each copy is `at`."""
         old = self.rep.get(loop)
         self.at[loop] = at
@@ -177,7 +181,7 @@ class Printer:
             self._maps[key] = found
         return found
 
-    def texts(self, v: Value, user: tuple[Loop, ...], vector: bool, width: int = 0) -> list[str]:
+    def texts(self, v: Value, user: tuple[Loop, ...], *, vector: bool, width: int = 0) -> list[str]:
         """The text of `v` in each copy of a user; broadcast if the user is a vector; a mask of `width` bits if not 0."""
         names = self.names(v)
         texts = names.texts
@@ -219,7 +223,7 @@ class Printer:
             self.widths[v] = found
         return found
 
-    def type(self, v: Value, vector: bool) -> str:
+    def type(self, v: Value, *, vector: bool) -> str:
         """The C++ type of a variable that holds `v`."""
         if not vector:
             return TYPES[v.dtype].register
@@ -255,8 +259,8 @@ class Printer:
                 block.names[v] = self.place(v.args[0]).results[v.args[0]][v.attr]
             else:
                 vector, reps = self.vector(v), self.reps(v)
-                found = self._expressions(v, reps, vector)
-                kind = self.type(v, found[1])
+                found = self._expressions(v, reps, vector=vector)
+                kind = self.type(v, vector=found[1])
                 names = []
                 for text in found[0]:
                     made = self.name("t")
@@ -264,16 +268,16 @@ class Printer:
                     names.append(made)
                 block.names[v] = Names(reps, names, found[1])
 
-    def _expressions(self, v: Value, reps: tuple[Loop, ...], vector: bool) -> tuple[list[str], bool]:
+    def _expressions(self, v: Value, reps: tuple[Loop, ...], *, vector: bool) -> tuple[list[str], bool]:
         """The text of each copy, and whether they are vectors."""
         if v.op == "load":
-            made = [self._load(v, at, vector) for at in self.coordinates(reps)]
+            made = [self._load(v, at, vector=vector) for at in self.coordinates(reps)]
             some = any(is_vector for _, is_vector in made)
             if some and not all(is_vector for _, is_vector in made):
                 return [t if is_vector else spell.broadcast(t, v.dtype) for t, is_vector in made], True
             return [t for t, _ in made], some
         if v.op == "idx":
-            made = [self._index_value(v, at, vector) for at in self.coordinates(reps)]
+            made = [self._index_value(v, at, vector=vector) for at in self.coordinates(reps)]
             some = any(is_vector for _, is_vector in made)
             return [t if is_vector or not some else spell.broadcast(t, v.dtype) for t, is_vector in made], some
         width = 0
@@ -284,12 +288,12 @@ class Printer:
         columns = []
         for a in v.args:
             if a.dtype is dt.bool_ and vector:
-                columns.append(self.texts(a, reps, vector, width or (self.width(a) if self.names(a).vector else 32)))
+                columns.append(self.texts(a, reps, vector=vector, width=width or (self.width(a) if self.names(a).vector else 32)))
             else:
-                columns.append(self.texts(a, reps, vector))
+                columns.append(self.texts(a, reps, vector=vector))
         if v.op == "convert" and vector and v.args[0].dtype is dt.bool_:
-            columns = [self.texts(v.args[0], reps, vector, 64 if spell.wide(v.dtype) and not v.dtype.is_float else 32)]
-        return [spell.row(v, a, vector) for a in zip(*columns, strict=True)], vector
+            columns = [self.texts(v.args[0], reps, vector=vector, width=64 if v.dtype is dt.i64 else 32)]
+        return [spell.row(v, a, vector=vector) for a in zip(*columns, strict=True)], vector
 
     # -------------------------------------------------------------------------------------------- indices
 
@@ -300,13 +304,13 @@ class Printer:
 
         def atom(a: Var | Val) -> Ix:
             loop = self.loop_of.get(a)  # type: ignore[arg-type]
-            return _atom(a) if loop is None else self.at[loop][at.get(loop, 0)]
+            return ix(a) if loop is None else self.at[loop][at.get(loop, 0)]
 
         return rewrite(i, atom)
 
     def at_lane(self, i: Ix, lane: int) -> Ix:
         """`i` in one lane."""
-        return rewrite(i, lambda a: ix(lane) if a is self.lane else _atom(a)) if self.lane in i.free else i
+        return rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a)) if self.lane in i.free else i
 
     def index_text(self, i: Ix, at: dict[Loop, int], lane: int | None = None) -> str:
         """C++ of an index (a long); symbols that are vectors are read in `lane`."""
@@ -360,7 +364,7 @@ class Printer:
         """`i` in lane 0."""
         return self.at_lane(i, 0)
 
-    def _index_value(self, v: Value, at: dict[Loop, int], vector: bool) -> tuple[str, bool]:
+    def _index_value(self, v: Value, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
         i = self.index(v.attr, at)
         kind = TYPES[v.dtype]
         if not vector or not self.varying(i):
@@ -376,11 +380,11 @@ class Printer:
 
     # -------------------------------------------------------------------------------------------- loads
 
-    def _load(self, v: Value, at: dict[Loop, int], vector: bool) -> tuple[str, bool]:
+    def _load(self, v: Value, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
         access: Access = v.attr
         indices = [self.index(i, at) for i in access.indices]
         guards = [] if access.proved else [(i, n) for i, n in zip(indices, access.shape, strict=True) if i.lo < 0 or i.hi >= n]
-        return self.load_at(self._source(access, v, at), access.dtype, flatten(access.shape, indices), guards, at, vector)
+        return self.load_at(self._source(access, v, at), access.dtype, flatten(access.shape, indices), guards, at, vector=vector)
 
     def _source(self, access: Access, v: Value, at: dict[Loop, int]) -> str:
         if isinstance(access.buffer, Fill):
@@ -391,7 +395,8 @@ class Printer:
             return names.texts[k]
         return self.outputs[access.output] if access.tensor is None else self.pointer[access.tensor]
 
-    def load_at(self, p: str, d: DType, flat: Ix, guards: list[tuple[Ix, int]], at: dict[Loop, int], vector: bool) -> tuple[str, bool]:
+    def load_at(self, p: str, d: DType, flat: Ix, guards: list[tuple[Ix, int]], at: dict[Loop, int], *,
+                vector: bool) -> tuple[str, bool]:  # fmt: skip
         """Element `flat` behind the pointer `p`, 0 where a guard (0 <= index < n) fails; whether it is a vector."""
         kind = TYPES[d]
         if not vector or not (self.varying(flat) or any(self.varying(g) for g, _ in guards)):

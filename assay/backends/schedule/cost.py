@@ -21,6 +21,7 @@ WINDOW = 250  # instructions in flight: the latency of a longer body is not hidd
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
 STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
 RESTART = 2200.0  # bytes lost when the prefetcher starts a run
+TRACKED = 16  # streams that a prefetcher follows
 RESTART_L1 = 60.0  # the same from L2, where instructions in flight hide most of it
 SPILL = 0.05  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
@@ -356,7 +357,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
                 run = max(run, n * d)
             else:
                 streams *= n
-                if streams > 64:
+                if streams > TRACKED:
                     streams /= n
                     break
         j = w.loops[0] if w.loops else -1

@@ -181,33 +181,49 @@ def check(got: list[Any], want: list[np.ndarray]) -> None:
             assert np.shares_memory(arrays[i], arrays[j]) == np.shares_memory(want[i], want[j]), (i, j)
 
 
+def compare(seed: int, backend: str) -> None:
+    """One program: numpy, eager, captured, compiled."""
+    make, steps = make_program(seed)
+    want = make()
+    with np.errstate(all="ignore"):
+        for step in steps:
+            step(Numpy, want)
+
+    eager: list[Any] = as_tensors(make())
+    for step in steps:
+        step(Tensors, eager)
+    check(eager, want)
+
+    def program(x: Any, y: Any) -> list[Any]:
+        v = [x, y]
+        for step in steps:
+            step(Tensors, v)
+        return v
+
+    given = as_tensors(make())
+    graph = assay.trace(program, *given)
+    assert all(node.target.inplace_of is None for node in graph.nodes if node.target is not None)
+    check(given, make())  # the capture wrote nothing
+
+    results = assay.compile(program, backend=backend)(*given)
+    check([*given, *results[2:]], want)
+    check(results, want)
+
+
 @pytest.mark.parametrize("chunk", range(10))
 def test_random_programs(chunk: int) -> None:
     for seed in range(40 * chunk, 40 * chunk + 40):
-        make, steps = make_program(seed)
-        want = make()
-        with np.errstate(all="ignore"):
-            for step in steps:
-                step(Numpy, want)
+        compare(seed, "reference")
 
-        eager: list[Any] = as_tensors(make())
-        for step in steps:
-            step(Tensors, eager)
-        check(eager, want)
 
-        def program(x: Any, y: Any) -> list[Any]:
-            v = [x, y]
-            for step in steps:  # noqa: B023
-                step(Tensors, v)
-            return v
+@pytest.mark.cpp
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_in_cpp(seed: int) -> None:
+    compare(seed, "cpp")
 
-        arrays = make()
-        given = as_tensors(arrays)
-        graph = assay.trace(program, *given)
-        assert all(node.target.inplace_of is None for node in graph.nodes if node.target is not None)
-        check(given, make())  # the capture wrote nothing
 
-        compiled = assay.compile(program, backend="reference")
-        results = compiled(*given)
-        check([*given, *results[2:]], want)
-        check(results, want)
+@pytest.mark.cpp
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(8, 408))
+def test_many_random_programs_in_cpp(seed: int) -> None:
+    compare(seed, "cpp")

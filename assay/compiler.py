@@ -78,7 +78,8 @@ class Entry:
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
         c = self.captured
-        results = list(self.executable([_array(s, tensors) for s in c.sources]))
+        arrays = [s.memory(tensors) for s in c.sources]
+        results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
         cut = len(c.changed)
         for target, value in zip(c.changed, results, strict=False):
             _write(target, tensors, value)
@@ -86,23 +87,12 @@ class Entry:
         return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
 
 
-def _array(s: Source, tensors: Sequence[Tensor]) -> np.ndarray:
-    if s.kind == "argument":
-        array = tensors[s.index].value.array
-    elif s.kind == "storage":
-        array = tensors[s.index].cell.array
-    else:
-        array = s.array if s.cell is None else s.cell.array
-    return np.ascontiguousarray(array) if array.ndim else array  # type: ignore[union-attr, return-value]
-
-
 def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
-    cell = s.cell if s.cell is not None else tensors[s.index].cell
-    target = tensors[s.index].value.array if s.kind == "argument" else cell.array
-    if not target.flags.writeable:  # type: ignore[union-attr]
+    target, cell = s.memory(tensors), s.storage(tensors)
+    if not target.flags.writeable:
         raise UserError("the compiled function changes an argument whose memory is read-only; pass a copy")
-    np.copyto(target, value)  # type: ignore[arg-type]
-    cell.written("a compiled function")
+    np.copyto(target, value)
+    cell.written("a compiled function")  # type: ignore[union-attr]
 
 
 def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
@@ -329,8 +319,8 @@ def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> Non
     """Raises UserError where a changed argument shares memory with another one that is a different storage to us."""
     used = {*(t.cell for t in tensors), *captured.outside}
     for s in captured.changed:
-        cell = s.cell if s.cell is not None else tensors[s.index].cell
-        if any(other is not cell and np.may_share_memory(cell.array, other.array) for other in used):  # type: ignore[arg-type]
+        cell = s.storage(tensors)
+        if any(other is not cell and np.may_share_memory(cell.array, other.array) for other in used):  # type: ignore[union-attr]
             raise UserError(
                 "a tensor that the compiled function changes in place shares memory, through two numpy arrays, with another one "
                 "that it uses; make one tensor with assay.from_numpy and pass views of it, or pass a copy"

@@ -40,6 +40,17 @@ class Source:
     cell: Cell | None = None
     array: np.ndarray | None = None
 
+    def storage(self, tensors: Sequence[Tensor]) -> Cell | None:
+        """The storage at a call with these tensor arguments; None for a constant."""
+        return tensors[self.index].cell if self.kind in ("argument", "storage") else self.cell
+
+    def memory(self, tensors: Sequence[Tensor]) -> np.ndarray:
+        """The array at a call with these tensor arguments."""
+        if self.kind == "argument":
+            return tensors[self.index].value.array  # type: ignore[return-value]
+        cell = self.storage(tensors)
+        return self.array if cell is None else cell.array  # type: ignore[return-value]
+
 
 @dataclass(frozen=True)
 class Output:

@@ -85,6 +85,7 @@ def is_mask(t: T | None) -> bool:
           samples=listed((like(5), (indices(3, n=5, wraps=True),)), (like(3, 4), (None, indices(2, 2, n=4))),
                          (like(3, 4), (indices(2, 1, n=3), indices(5, n=4))),
                          (like(2, 3, 4), (indices(2, n=2), None, indices(2, n=4))),
+                         (like(2, 3, 2, 4), (None, indices(5, n=3), None, indices(5, n=4))),
                          (like(2, 3, 4), (None, indices(n=3))), (like(1, 4), (indices(2, n=1, wraps=True),)),
                          (like(4, 0), (indices(3, n=4),)), (like(3, 4), (indices(0, n=3),)),
                          (like(6, dtype=dt.bf16), (indices(4, n=6, dtype=dt.i32),))))  # fmt: skip

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype, default_dtype
 from assay.core.errors import UserError
-from assay.core.lang import E, Ix, T, const, convert, index, op, select, tensor
-from assay.core.operators.build import Number, cast, constant, copy, elements, number
+from assay.core.lang import E, Ix, T, const, convert, index, op, select
+from assay.core.operators.build import Number, cast, constant, copy, elements
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, like, listed, unary
 from assay.core.operators.views import broadcast_to
@@ -25,11 +25,11 @@ def _sizes(size: Sequence[int]) -> Sequence[int]:
 
 
 def filled(size: Sequence[int], value: Number, dtype: DType) -> T:
-    """Every element is `value` as `dtype`: floats into integers saturate, as everywhere."""
-    if isinstance(value, float) and not dtype.is_float:
-        return tensor(_sizes(size), lambda *_: convert(const(value, dt.f64), dtype))
-    number(value, dtype)  # raises where the number fits no type
-    return constant(_sizes(size), value, dtype)
+    """Every element is `value` as `dtype`, a float into an integer type truncated.  Raises UserError where it does not fit."""
+    if not dtype.is_float and dtype is not dt.bool_ and not dtype.lo <= value <= dtype.hi:
+        raise UserError(f"the value {value} does not fit {dtype.name}; allowed: {dtype.lo}..{dtype.hi}")
+    whole = dtype is dt.bool_ or dtype.is_float
+    return constant(_sizes(size), value if whole else int(value), dtype)
 
 
 @operator("zeros(int[] size, *, ScalarType? dtype=None) -> Tensor", samples=SIZES)
@@ -48,7 +48,7 @@ def ones(size: Sequence[int], dtype: DType | None) -> T:
 @operator("full(int[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor",
           samples=listed(((), 2, None), ((3,), -0.0, None), ((2, 2), True, None), ((2,), 1.5, dt.f16), ((0,), 1, None),
                          ((2,), math.nan, dt.f64),
-                         ((3,), 300, dt.u8)))  # fmt: skip
+                         ((3,), 255, dt.u8)))  # fmt: skip
 def full(size: Sequence[int], fill_value: Number, dtype: DType | None) -> T:
     """Every element is fill_value; without a dtype its own: bool, i64 or f32."""
     return filled(size, fill_value, dtype or default_dtype(fill_value))

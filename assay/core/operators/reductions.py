@@ -1,6 +1,6 @@
 """Reductions: left folds over the reduced axes, in ascending lexicographic order.
 
-A half-precision sum is added in f32 and rounded once.  `dim` None or empty means all axes.
+A half-precision sum is added in f32 and rounded once.  `dim` None or empty means all axes (any.dims, all.dims: empty means none).
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def trace(self: T) -> T:
 
 def _logic(x: T, axes: Sequence[int], *, keepdim: bool, every: bool) -> T:
     step = (lambda a, e: a & e) if every else (lambda a, e: a | e)
-    return _fold_all(pointwise(truth, x, promotion="bool"), axes, every, step, dt.bool_, keepdim=keepdim)
+    result = _fold_all(pointwise(truth, x, promotion="bool"), axes, every, step, dt.bool_, keepdim=keepdim)
+    return cast(result, dt.u8) if x.dtype is dt.u8 else result
 
 
 def _any_or_all(name: str, doc: str) -> None:
@@ -157,7 +158,8 @@ def _any_or_all(name: str, doc: str) -> None:
         return _logic(self, dims([d], len(self.shape)), keepdim=keepdim, every=every)
 
     def several(self: T, d: Sequence[int] | None, keepdim: bool) -> T:
-        return _logic(self, dims(d, len(self.shape)), keepdim=keepdim, every=every)
+        none = d is not None and not d
+        return _logic(self, () if none else dims(d, len(self.shape)), keepdim=keepdim, every=every)
 
     default.__doc__ = one.__doc__ = several.__doc__ = doc
     operator(f"{name}(Tensor self) -> Tensor", samples=unary(), family="reductions")(default)
@@ -167,8 +169,8 @@ def _any_or_all(name: str, doc: str) -> None:
              samples=unary(ALL, *DIMS, shapes=SHAPES))(several)  # fmt: skip
 
 
-_any_or_all("any", "Whether an element differs from 0 (NaN does); false without elements.")
-_any_or_all("all", "Whether every element differs from 0 (NaN does); true without elements.")
+_any_or_all("any", "Whether an element differs from 0 (NaN does); false without elements.  Bool, but u8 for u8.")
+_any_or_all("all", "Whether every element differs from 0 (NaN does); true without elements.  Bool, but u8 for u8.")
 
 
 @operator("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", samples=unary(ALL, ((0,),), ((0, 1),), shapes=SHAPES))

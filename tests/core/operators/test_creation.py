@@ -64,6 +64,8 @@ def test_conversions(values, source, target, expected):
     ("full", ((2,), 3), [3, 3], "i64"),
     ("full", ((2,), -0.0), [-0.0, -0.0], "f32"),
     ("full", ((), True), True, "bool"),
+    ("full_like", (array([1], "i64"), 2.9), [2], "i64"),
+    ("full_like", (array([1], "bool"), 0.5), [True], "bool"),
     ("scalar_tensor", (2,), 2.0, "f32"),
     ("arange", (4,), [0, 1, 2, 3], "i64"),
     ("arange", (2.5,), [0.0, 1.0, 2.0], "f32"),
@@ -120,7 +122,9 @@ def test_fill_copy_zero():
 @pytest.mark.parametrize(("name", "args"), [
     ("zeros", ((-1,),)), ("arange", (0, 5, 0)), ("arange", (5, 0)), ("arange", (0, inf)), ("linspace", (0, 1, -1)),
     ("eye", (-1,)),
-    ("full", ((2,), 2**70)), ("fill", (array([1.0, 2.0]), array([1.0]))), ("zeros", ((1 << 21, 1 << 21),)),
+    ("full", ((2,), 2**70)), ("fill", (array([1], "u8"), 300)), ("fill", (array([1], "i32"), nan)),
+    ("fill", (array([1], "i8"), -128.5 - 1)),
+    ("fill", (array([1.0, 2.0]), array([1.0]))), ("zeros", ((1 << 21, 1 << 21),)),
 ])  # fmt: skip
 def test_bad_arguments(name, args):
     with pytest.raises(UserError):

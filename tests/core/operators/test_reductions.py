@@ -100,7 +100,13 @@ def mean_of(x: Any, dims: Any, keepdim: bool) -> np.ndarray:  # noqa: FBT001
 
 
 def logic(f: Callable[[Any], Any]) -> Callable[..., np.ndarray]:
-    return lambda x, dims=None, keepdim=False: fold(x != 0, dims, keepdim, f).astype(np.bool_)
+    """bool, but u8 for u8; over no axis where an empty list of axes is given."""
+
+    def oracle(x: Any, dims: Any = None, keepdim: bool = False) -> np.ndarray:  # noqa: FBT001, FBT002
+        y = x != 0 if dims == () else fold(x != 0, dims, keepdim, f)
+        return y.astype(np.uint8 if x.dtype == np.uint8 else np.bool_)
+
+    return oracle
 
 
 def best_position(row: Any, sign: int) -> int:

@@ -12,6 +12,7 @@ Retracing, decomposing, differentiating or evaluating a graph is running it unde
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from assay.core import graph
 from assay.core.dtypes import DTYPES, DType
 from assay.core.errors import UserError
 from assay.core.graph import Names, Node
-from assay.core.lang import requires
+from assay.core.lang import Program, requires, size_of
 from assay.core.operators.registry import TENSOR_TYPES, Operator, lookup, resolve
 from assay.core.operators.schema import describe
 from assay.frontends import source
@@ -128,11 +129,17 @@ class Eager(Interpreter):
         if placed is not None:
             made = [Value(strided(args[0].array, layout)) for layout in placed]
         else:
-            try:
-                made = [Value(a) for a in denote.run(op.program(*args), [v.array for v in values_in(args)])]
-            except MemoryError as error:
-                raise UserError(f"{source.quoted()}  {op.name}: the result does not fit in memory: {error}") from None
+            program = op.program(*args)
+            _check_memory(op, program)
+            made = [Value(a) for a in denote.run(program, [v.array for v in values_in(args)])]
         return tuple(made) if has_list_result(op) else made[0]
+
+
+def _check_memory(op: Operator, program: Program) -> None:
+    """Raises UserError where the results alone are larger than the memory of this machine."""
+    wanted = sum(map(size_of, program.outputs))
+    if wanted > 1 << 30 and wanted > (there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        raise UserError(f"{source.quoted()}  {op.name}: the result does not fit in memory: {wanted} bytes of {there}")
 
 
 class Abstract(Interpreter):

@@ -334,3 +334,27 @@ def test_a_tensor_from_outside_that_shares_memory_is_refused_where_it_matters() 
     with pytest.raises(assay.UserError, match="shares memory"):
         assay.compile(lambda x: x.add_(1.0) + outside[:3], backend="reference")(assay.from_numpy(a[1:]))
     assert a.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_constant_that_is_returned_is_a_new_tensor_at_each_call(backend: str) -> None:
+    g = assay.compile(lambda x: (assay.tensor([1.0, 2.0]), x + 1), backend=backend)
+    g(floats(2))[0].add_(5.0)
+    assert g(floats(2))[0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_that_is_not_aligned(backend: str) -> None:
+    a = np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32)
+    a[:] = 2
+    assert assay.compile(lambda x: x * 2, backend=backend)(a).tolist() == [4] * 10
+    assay.compile(lambda x: x.add_(1.0), backend=backend)(a)
+    assert a.tolist() == [3] * 10
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_to_compute(backend: str) -> None:
+    assert assay.compile(lambda: 3, backend=backend)() == 3
+    assert assay.compile(lambda x: None, backend=backend)(floats(2)) is None
+    assert assay.compile(lambda x: x.t() * 2, backend=backend)(assay.zeros(0, 3)).shape == (3, 0)
+    assert assay.compile(lambda x: x.sum(), backend=backend)(assay.zeros(0, 3)).item() == 0

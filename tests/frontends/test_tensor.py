@@ -303,3 +303,23 @@ def test_threads_have_their_own_stack() -> None:
 
     assay.trace(f, assay.tensor([1.0]))
     assert seen == [[2.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: assay.zeros(1 << 41), "at most 2"),
+        (lambda: assay.zeros(1 << 20, 1 << 20, 2), "at most 2"),
+        (lambda: assay.zeros(1 << 38), "does not fit in memory"),
+        (lambda: assay.zeros(-1), "sizes >= 0"),
+        (lambda: assay.zeros(inf), "no overload"),
+        (lambda: assay.zeros(nan), "no overload"),
+        (lambda: assay.arange(0, inf), "finite"),
+        (lambda: assay.arange(0, 1, 0), "step not 0"),
+        (lambda: assay.zeros(2).expand(1 << 40, 2), "at most 2"),
+        (lambda: assay.zeros(2).view(1 << 70), "does not hold"),
+    ],
+)
+def test_sizes_that_cannot_be(make: Any, words: str) -> None:
+    with pytest.raises(assay.UserError, match=words):
+        make()

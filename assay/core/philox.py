@@ -1,104 +1,73 @@
-"""Random numbers as a pure function of (seed, offset, index): Philox4x32-10 in integer operations.
+"""Philox4x32-10 (Salmon et al., SC 2011): random words as a pure function of a key and a counter.
 
-Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The 128-bit counter is (offset, index), the
-64-bit key is the seed; a recomputed number is the same number, on every machine and in every order. Every word is a 32-bit
-unsigned number held in an i64 expression, 0 <= word < 2**32.
+    words(seed, offset, index) -> four i32 words, a function of its arguments alone
 
-Assay's streams are defined here, not borrowed: they do not reproduce the numbers of PyTorch or numpy.
+The key is the 64-bit seed; the counter is (index, offset), 64 bits each.  Nothing is carried from one element to the
+next, so what an element draws depends neither on the shape nor on how the work is split, and recomputing it gives the
+same bits.  Ten rounds of multiplications of 32 by 32 bits, in the integer operations of the scalar table.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TypeAlias
-
 from assay.core import dtypes as dt
-from assay.core.dtypes import DType
 from assay.core.errors import UserError
-from assay.core.lang import E, const, convert, op, select
-
-Words: TypeAlias = tuple[E, E, E, E]
+from assay.core.lang import E, const, convert, op
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-MASK = 0xFFFFFFFF
+_LOW = 0xFFFFFFFF
 
-
-def _word(x: E, shift: int = 0) -> E:
-    """Bits shift..shift+31 of an i64, as a number in [0, 2**32)."""
-    return (x >> shift if shift else x) & MASK
-
-
-def _multiply(m: int, x: E) -> tuple[E, E]:
-    """The high and the low word of m * x, a 64-bit product that wraps in i64 but keeps its bits."""
-    product = x * m
-    return _word(product, 32), _word(product)
-
-
-def philox(counter: Words, key: tuple[E, E]) -> Words:
-    """Ten rounds (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0)), the key stepped between."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for r in range(ROUNDS):
-        if r:
-            k0, k1 = _word(k0 + KEY_STEPS[0]), _word(k1 + KEY_STEPS[1])
-        high0, low0 = _multiply(MULTIPLIERS[0], c0)
-        high1, low1 = _multiply(MULTIPLIERS[1], c2)
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-    return c0, c1, c2, c3
+Words = tuple[E, E, E, E]
 
 
 def words(seed: E, offset: E, index: E) -> Words:
-    """Four random words for element `index` of the draw at `offset`; all three are i64, every bit counts.
+    """Philox4x32-10 with key (low, high of seed) and counter (low, high of index, low, high of offset); all i64."""
+    if any(e.dtype is not dt.i64 for e in (seed, offset, index)):
+        raise UserError(f"philox: seed, offset and index must be i64, not {seed.dtype}, {offset.dtype}, {index.dtype}")
+    key = [_low(seed), _high(seed)]
+    c = [_low(index), _high(index), _low(offset), _high(offset)]
+    for r in range(ROUNDS):
+        if r:
+            key = [k + const(step, dt.i32) for k, step in zip(key, KEY_STEPS, strict=True)]
+        (high0, low0), (high1, low1) = (_product(m, c[k]) for m, k in zip(MULTIPLIERS, (0, 2), strict=True))
+        c = [op("bxor", op("bxor", high1, c[1]), key[0]), low1, op("bxor", op("bxor", high0, c[3]), key[1]), low0]
+    return c[0], c[1], c[2], c[3]
 
-    counter = (index low, index high, offset low, offset high), key = (seed low, seed high).
+
+def _low(e: E) -> E:
+    """The low 32 bits of an i64, as i32."""
+    return convert(e, dt.i32)
+
+
+def _high(e: E) -> E:
+    """The high 32 bits of an i64, as i32."""
+    return convert(e >> 32, dt.i32)
+
+
+def unsigned(word: E) -> E:
+    """The word as an i64 in 0 .. 2**32 - 1."""
+    return op("band", convert(word, dt.i64), _LOW)
+
+
+def _product(m: int, word: E) -> tuple[E, E]:
+    """(high, low) 32 bits of m * word, both unsigned: the i64 product wraps, and its 64 bits are still those."""
+    return _high(unsigned(word) * const(m, dt.i64)), word * const(m, dt.i32)
+
+
+def uniform(w: Words, dtype: dt.DType) -> E:
+    """Uniform in [0, 1), a multiple of 2**-p, p the precision of `dtype` (24, 53; 11 and 8 for f16 and bf16), exactly.
+
+    Half types come in f32, to be rounded without loss.
     """
-    for name, e in (("seed", seed), ("offset", offset), ("index", index)):
-        if e.dtype is not dt.i64:
-            raise UserError(f"philox: {name} must be i64, not {e.dtype.name}; convert it first")
-    counter = (_word(index), _word(index, 32), _word(offset), _word(offset, 32))
-    return philox(counter, (_word(seed), _word(seed, 32)))
-
-
-def _leading(w: E, bits: int, dtype: DType) -> E:
-    """The leading bits of a word as a fraction; through i32, whose conversion every vector unit has."""
-    return convert(convert(w >> (32 - bits), dt.i32), dtype) * 2.0**-bits
-
-
-def uniform_of(w: Words, dtype: DType) -> E:
-    """In [0, 1), exact: the 24 leading bits of word 0 (f32); 27 of word 0, then 26 of word 1 (f64)."""
-    if dtype is dt.f32:
-        return _leading(w[0], 24, dtype)
     if dtype is dt.f64:
-        return _leading(w[0], 27, dtype) + _leading(w[1], 26, dtype) * 2.0**-27
-    raise UserError(f"uniform numbers are f32 or f64, not {dtype.name}; convert them after drawing")
+        bits = (op("shr", unsigned(w[0]), 5) << 26) + op("shr", unsigned(w[1]), 6)
+        return convert(bits, dt.f64) * const(2.0**-53, dt.f64)
+    precision = {"f32": 24, "f16": 11, "bf16": 8}[dtype.name]
+    bits = op("band", w[0] >> (32 - precision), (1 << precision) - 1)
+    return convert(bits, dt.f32) * const(2.0**-precision, dt.f32)
 
 
-def uniform(seed: E, offset: E, index: E, dtype: DType) -> E:
-    """A uniform number in [0, 1): a multiple of 2**-24 (f32) or 2**-53 (f64), each equally likely."""
-    return uniform_of(words(seed, offset, index), dtype)
-
-
-def normal(seed: E, offset: E, index: E, dtype: DType) -> E:
-    """A standard normal number by Box and Muller (Ann. Math. Stat. 29, 1958): sqrt(-2 log u) cos(2 pi v).
-
-    u in (0, 1] and v in [0, 1) come from words 0 and 1 (f32: 24 bits each; |result| <= 5.77), or 0, 1 and 2, 3 (f64: 53 bits;
-    |result| <= 8.58). 2 pi v is the rounded product. Each element uses its own four words, so no element depends on another.
-    """
-    w = words(seed, offset, index)
-    v = uniform_of((w[1], *w[1:]) if dtype is dt.f32 else (w[2], w[3], *w[2:]), dtype)
-    u = 1.0 - uniform_of(w, dtype)
-    return op("sqrt", op("log", u) * -2.0) * op("cos", v * (2.0 * math.pi))
-
-
-def below(seed: E, offset: E, index: E, bound: int) -> E:
-    """An i64 integer in [0, bound), 1 <= bound <= 2**53: floor(u * bound) of the 53-bit uniform u.
-
-    Each value's probability is within 2**-53 of 1/bound. Raises UserError for another bound.
-    """
-    if not 1 <= bound <= 1 << 53:
-        raise UserError(f"random integers below {bound}: the bound must be in [1, 2**53]")
-    w = words(seed, offset, index)
-    scaled = convert(op("floor", uniform_of(w, dt.f64) * float(bound)), dt.i64)
-    return select(scaled < bound, scaled, const(bound - 1, dt.i64))  # u * bound may round up to bound
+def integer(w: Words) -> E:
+    """Uniform in 0 .. 2**63 - 1, as i64."""
+    return op("band", (convert(w[1], dt.i64) << 32) + unsigned(w[0]), (1 << 63) - 1)

@@ -17,16 +17,19 @@ Addresses are `Ix` over the variables of loops, and `Symbol`s that stand for val
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.backends.plan import Kernel
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
 from assay.core.lang import E, T, accumulators, axes, expand, walk
+
+if TYPE_CHECKING:
+    from assay.verify.bounds import ProvenProgram
 
 _SYMBOLS = 1 << 18  # levels of the symbols of a kernel: above every axis, below fresh variables
 _NONE: frozenset[Loop] = frozenset()
@@ -86,6 +89,18 @@ def _symbol(k: int, lo: int, hi: int) -> Symbol:
         found.mark = variable(_SYMBOLS + k, 2)
         found.key, found.free, found.lo, found.hi = (2, k, lo, hi), found.mark.free, lo, hi
     return found
+
+
+class Scope(dict[Var, Ix]):
+    """What the variables of `tensor`'s expressions are in the kernel."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: T, *parts: Iterable[tuple[Var, Ix]] | Mapping[Var, Ix]) -> None:
+        super().__init__()
+        self.tensor = tensor
+        for part in parts:
+            self.update(part)
 
 
 class Access(NamedTuple):
@@ -173,7 +188,7 @@ class Store:
 
 
 class Placement:
-    """The opened kernel.
+    """The opened kernel; `facts` say which loads need no guard although intervals do not show it.
 
     axes     the loops over the domain (None for an axis of size 1): the shape of a let or require, the domain of a
              scatter, the shape without the scanned axis of a scan.  `Schedule` numbers these axes.
@@ -182,16 +197,14 @@ class Placement:
     symbols  the value that each symbol stands for, by its mark
     """
 
-    def __init__(self, kernel: Kernel, proves: Callable[[T, E], bool] = lambda t, e: False) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, facts: ProvenProgram | None = None) -> None:
+        self.kernel, self.facts = kernel, facts
         self.kind = kernel.tensors[0].kind
         self.shape = domain(kernel.tensors[0])
         self.values: list[Value] = []
         self.symbols: dict[Var, Value] = {}
         self.fills: list[Fill] = []
         self.loops: list[Loop] = []
-        self._proves = proves
-        self._consumer = kernel.tensors[0]
         self._local = dict(kernel.local)
         self._symbol_of: dict[Value, Ix] = {}
         self._memo: dict[tuple[E, tuple[Ix, ...]], Value] = {}
@@ -201,32 +214,31 @@ class Placement:
         self._loop_of: dict[Var, Loop] = {}
         self.axes = tuple(self._loop(n, k) if n != 1 else None for k, n in enumerate(self.shape))
         self.index = tuple(ix(a.var) if a else ix(0) for a in self.axes)
-        self.env: dict[Var, Ix] = dict(zip(axes(self.shape), self.index, strict=True))
         self.stores = [self._store(t, q) for q, t in enumerate(kernel.tensors)]
 
     # -------------------------------------------------------------------------------------------- what a tensor writes
 
     def _store(self, t: T, number: int) -> Store:
-        self._consumer = t
         if domain(t) != self.shape or (t.kind in ("scan", "scatter")) != (self.kind in ("scan", "scatter")):
             raise InternalError(f"a kernel computes tensors of one domain together, not {self.kernel.tensors}")
+        scope = Scope(t, zip(axes(self.shape), self.index, strict=True))
         if t.kind in ("let", "require"):
             roots = (t.body,) if t.kind == "let" else (t.body, t.cond)
-            made = self._lower(roots, self.env)
+            made = self._lower(roots, scope)
             return Store(t, made[0], flatten(t.shape, self.index), made[1] if t.kind == "require" else None)
         if t.kind == "scan":
-            (node,) = self._lower((t.body,), self.env)
+            (node,) = self._lower((t.body,), scope)
             lead = (*self.index[: t.axis], ix(0), *self.index[t.axis :])
             return Store(t, node, flatten(t.shape, lead), step=math.prod(t.shape[t.axis + 1 :]))
         if t.kind == "scatter":
-            return self._scatter(t, number)
+            return self._scatter(t, number, scope)
         raise InternalError(f"a kernel cannot compute {t.kind} {t!r}")
 
-    def _scatter(self, t: T, number: int) -> Store:
-        (body,) = self._lower((t.body,), self.env)
+    def _scatter(self, t: T, number: int, scope: Scope) -> Store:
+        (body,) = self._lower((t.body,), scope)
         vals = [v.e for i in t.indices for v in values(i)]
-        self._lower(vals, self.env)
-        idx = tuple(self._index(i, self.env) for i in t.indices)
+        self._lower(vals, scope)
+        idx = tuple(self._index(i, scope) for i in t.indices)
         if t.combine is not None:
             every = frozenset(a for a in self.axes if a)
             access = Access(None, t.shape, idx, t.dtype, False, output=number)
@@ -258,17 +270,17 @@ class Placement:
         within, varies = _union([a.within for a in args]), _union([a.varies for a in args])
         return self._value(op, args, None, dtype, within, varies, interval)
 
-    def _key(self, e: E, env: dict[Var, Ix]) -> tuple[E, tuple[Ix, ...]]:
+    def _key(self, e: E, env: Scope) -> tuple[E, tuple[Ix, ...]]:
         free = self._sorted.get(e.free)
         if free is None:
             free = self._sorted[e.free] = tuple(sorted(e.free, key=lambda v: v.key))
         return e, tuple([env[v] for v in free])
 
-    def _lower(self, roots: Sequence[E], env: dict[Var, Ix]) -> list[Value]:
+    def _lower(self, roots: Sequence[E], env: Scope) -> list[Value]:
         """The values of `roots`, bound variables given by `env`; iterative, for programs are deep."""
         memo = self._memo
         opened: dict[Any, Any] = {}
-        stack: list[tuple[E, dict[Var, Ix]]] = [(e, env) for e in roots]
+        stack: list[tuple[E, Scope]] = [(e, env) for e in roots]
         while stack:
             e, scope = stack[-1]
             key = self._key(e, scope)
@@ -283,7 +295,7 @@ class Placement:
             stack.pop()
         return [memo[self._key(e, env)] for e in roots]
 
-    def _parts(self, e: E, env: dict[Var, Ix], key: Any, opened: dict[Any, Any]) -> list[tuple[E, dict[Var, Ix]]]:
+    def _parts(self, e: E, env: Scope, key: Any, opened: dict[Any, Any]) -> list[tuple[E, Scope]]:
         """What must be lowered before `e`, each with its scope."""
         if e.op == "fold":
             half = len(e.args) // 2
@@ -303,7 +315,7 @@ class Placement:
         meaning = expand(e)
         return [(meaning, env)] if meaning is not e else [(d, env) for d in e.deps]
 
-    def _make(self, e: E, env: dict[Var, Ix], key: Any, opened: dict[Any, Any]) -> Value:
+    def _make(self, e: E, env: Scope, key: Any, opened: dict[Any, Any]) -> Value:
         op, interval = e.op, (e.lo, e.hi)
         if op == "const":
             return self._value(op, (), e.attr, e.dtype, _NONE, _NONE, interval)
@@ -329,7 +341,7 @@ class Placement:
 
     # -------------------------------------------------------------------------------------------- folds
 
-    def _open(self, e: E, env: dict[Var, Ix]) -> tuple[Value, dict[Var, Ix]]:
+    def _open(self, e: E, env: Scope) -> tuple[Value, Scope]:
         """The fold value without its steps, and the scope of the steps."""
         half = len(e.args) // 2
         loop = self._loop(e.attr.n)
@@ -353,9 +365,9 @@ class Placement:
             self._value("acc", (), (loop, k), a.dtype, own, own | varies, (a.lo, a.hi)) for k, a in enumerate(accumulators(e))
         )
         fold.attr = attr
-        return fold, {**env, e.attr: ix(loop.var)}
+        return fold, Scope(env.tensor, env, ((e.attr, ix(loop.var)),))
 
-    def _close(self, e: E, fold: Value, scope: dict[Var, Ix]) -> Value:
+    def _close(self, e: E, fold: Value, scope: Scope) -> Value:
         half = len(e.args) // 2
         fold.attr.steps = tuple(self._memo[self._key(a, scope)] for a in e.args[half:])
         fold.order = len(self.values)
@@ -364,7 +376,7 @@ class Placement:
 
     # -------------------------------------------------------------------------------------------- indices and loads
 
-    def _index(self, i: Ix, env: dict[Var, Ix]) -> Ix:
+    def _index(self, i: Ix, env: Scope) -> Ix:
         def atom(a: Var | Val) -> Ix:
             if isinstance(a, Var):
                 return env[a]
@@ -398,21 +410,22 @@ class Placement:
         own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
         return _union([own, *(a.varies for a in atoms)])
 
-    def _load(self, e: E, env: dict[Var, Ix]) -> Value:
+    def _load(self, e: E, env: Scope) -> Value:
         t, indices = e.attr
         idx = tuple([self._index(i, env) for i in indices])
         atoms = tuple(self._atoms(idx))
+        proved = self.facts is not None and self.facts.is_inside(env.tensor, e)
         if t in self._local:
             lead = self._local[t]
             fill = self._fills[t, idx[:lead]]
-            access = Access(t, fill.attr.shape, idx[lead:], t.dtype, self._proves(self._consumer, e), fill.attr)
+            access = Access(t, fill.attr.shape, idx[lead:], t.dtype, proved, fill.attr)
             atoms = (fill, *atoms)
         else:
-            access = Access(t, t.shape, idx, t.dtype, e.op == "load" and self._proves(self._consumer, e))
+            access = Access(t, t.shape, idx, t.dtype, proved)
         within, varies = self._within(idx, atoms), self._varies(idx, atoms)
         return self._value("load", atoms, access, t.dtype, within, varies, (e.lo, e.hi))
 
-    def _fill(self, e: E, env: dict[Var, Ix], opened: dict[Any, Any]) -> tuple[Fill, dict[Var, Ix] | None]:
+    def _fill(self, e: E, env: Scope, opened: dict[Any, Any]) -> tuple[Fill, Scope | None]:
         """The row buffer that `e` reads; its scope too while its body is not lowered yet."""
         t, indices = e.attr
         lead = tuple(self._index(i, env) for i in indices[: self._local[t]])
@@ -426,7 +439,7 @@ class Placement:
             shape = t.shape[len(lead) :]
             loops = tuple(self._loop(n) if n != 1 else None for n in shape)
             trail = (ix(a.var) if a else ix(0) for a in loops)
-            opened[key] = Fill(t, lead, shape, loops), dict(zip(axes(t.shape), (*lead, *trail), strict=True))
+            opened[key] = Fill(t, lead, shape, loops), Scope(t, zip(axes(t.shape), (*lead, *trail), strict=True))
         fill, scope = opened[key]
         body = self._memo.get(self._key(t.body, scope))
         if body is None:

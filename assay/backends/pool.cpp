@@ -6,7 +6,11 @@ int pthread_atfork(void(*)(),void(*)(),void(*)()); long syscall(long,...); int s
 #if defined(__x86_64__)
 #define FUTEX 202
 #define RELAX __builtin_ia32_pause()
+// Rounding to nearest, subnormals kept: whatever other libraries of the process have set in this thread.
+struct Ieee { unsigned old; Ieee():old(__builtin_ia32_stmxcsr()){if((old&~63u)!=0x1f80)__builtin_ia32_ldmxcsr(0x1f80);}
+ ~Ieee(){if((old&~63u)!=0x1f80)__builtin_ia32_ldmxcsr(old);} };
 #else
+struct Ieee {};
 #define FUTEX 98
 #define RELAX __asm__ volatile("yield")
 #endif
@@ -17,6 +21,7 @@ static Kernel job; static void**data; static long units; static int parts, worke
 static int get(int*p){return __atomic_load_n(p,5);}
 static void part(int k){ job(data, units*k/parts, units*(k+1)/parts); }
 static void* work(void*id){
+  Ieee mode;
   long k=(long)id>>32; int seen=(int)(long)id;
   for(;;){
     int now;
@@ -66,10 +71,11 @@ extern "C" long call(void*arrays,const Input*in,long n,void**P,Run run,long thre
     P[k]=b.buf; PyBuffer_Release(&b);
     if(!good) return -k-1;
   }
+  Ieee mode;
   if(!release) return run(P,parallel,threads);
   void*state=PyEval_SaveThread(); long r=run(P,parallel,threads); PyEval_RestoreThread(state);
   return r;
 }
-extern "C" long bound(void**P,Run run,long threads){ return run(P,parallel,threads); }
+extern "C" long bound(void**P,Run run,long threads){ Ieee mode; return run(P,parallel,threads); }
 extern "C" int madvise(void*,unsigned long,int);
 extern "C" void huge(void*p,unsigned long n){ madvise(p,n,14); }

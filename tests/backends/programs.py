@@ -225,8 +225,8 @@ def scatter_add() -> Program:
 @case
 def scatter_set() -> Program:
     base, v, idx = lang.input("base", (7,), dt.i16), lang.input("v", (20,), dt.i16), lang.input("idx_of_7", (20,), dt.i64)
-    (a,) = lang.axes((20,))
-    return program((base, v, idx), [scatter(base, (20,), (idx[a],), v[a]), scatter(base, (20,), (idx[a],), v[a], "max")])
+    (a,), at = lang.axes((20,)), wrapped(idx, 7)
+    return program((base, v, idx), [scatter(base, (20,), (at[a],), v[a]), scatter(base, (20,), (at[a],), v[a], "max")])
 
 
 @case

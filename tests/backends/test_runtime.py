@@ -9,10 +9,12 @@ import time
 import numpy as np
 import pytest
 
+from assay.backends.build import build as build_text
 from assay.backends.cpp import compile_many, compile_program
 from assay.backends.memory import HUGE, Pool, size_class
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
+from assay.backends.target import host
 from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.lang import op, program, tensor
@@ -146,6 +148,22 @@ def test_the_pool_survives_fork() -> None:
         os._exit(0 if (e([a, a])[0] == 2).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (e([a, a])[0] == 2).all()
+
+
+@pytest.mark.skipif(not host().x86, reason="sets the control register of x86")
+@pytest.mark.parametrize("mode", [0x9FC0, 0x7F80, 0x3F80])  # subnormals flushed; rounding towards zero; downwards
+def test_modes_that_other_libraries_set_do_not_change_the_bits(mode: int) -> None:
+    e = added(200, 300, schedule=Schedule(vector=1, threads=0), threads=2)
+    small = [ones(200, 300) * np.float32(v) for v in (1e-41, -3e-45)]
+    want = e(small)[0]
+    register = build_text('extern "C" void mode(unsigned v){__builtin_ia32_ldmxcsr(v);}').library
+    register.mode(mode)
+    try:
+        got = e(small)[0]
+    finally:
+        register.mode(0x1F80)
+    assert bits_equal(got, want)
+    assert want.view(np.int32).min() > 0
 
 
 def test_a_small_call_costs_microseconds() -> None:

@@ -1,8 +1,9 @@
 """The C++ backend: a program and a plan -> one translation unit -> an Executable.
 
-    compile_program(program, plan=None, threads=None)    compile_many(programs)    emit(programs) -> text
+    compile_program(program, plan=None, threads=None)    compile_many(programs)
 
-The emitted code has the bits of the program's meaning (semantics/denote.py) under every plan and number of threads.
+Only a proven program is emitted: every access is in bounds or guarded (verify/bounds.py).  The emitted code has the
+bits of the program's meaning (semantics/denote.py) under every plan and number of threads.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from assay.backends.runtime import Executable, Layout, Step, arena
 from assay.backends.target import Target, host
 from assay.core.errors import InternalError
 from assay.core.lang import Program, T, size_of
+from assay.verify.bounds import ProvenProgram, proven
 
 _SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for
 
@@ -56,11 +58,12 @@ def default_schedule(t: T, target: Target) -> Schedule:
     return Schedule(vector=vector, threads=0 if shape and big >= _SERIAL else None)
 
 
-def emit_program(program: Program, plan: Plan, target: Target, prefix: str = "") -> Emitted:
+def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str = "") -> Emitted:
     """The kernels of `plan`, and functions `run<prefix>_<step>(P, parallel, threads)` that call them in order.
 
     Raises InternalError where the plan does not compute the program: a tensor missing, or read before it is written.
     """
+    program = facts.program
     computed = [t for k in plan.kernels for t in k.tensors] + [t for t in program.tensors if t.kind == "extern"]
     inside = {t for k in plan.kernels for t, _ in k.local}
     slots = {t: k for k, t in enumerate(dict.fromkeys([*program.inputs, *computed]))}
@@ -81,7 +84,7 @@ def emit_program(program: Program, plan: Plan, target: Target, prefix: str = "")
         for kernel in group:
             if all(t.size == 0 for t in kernel.tensors):
                 continue
-            nest = _nest(kernel, target, f"k{prefix}_{number}", layout)
+            nest = _nest(kernel, facts, target, f"k{prefix}_{number}", layout)
             number += 1
             parts.append(nest.text)
             calls += _calls(kernel, nest, layout)
@@ -92,8 +95,8 @@ def emit_program(program: Program, plan: Plan, target: Target, prefix: str = "")
     return Emitted(program, plan, "\n".join(parts) + "\n", steps, layout)
 
 
-def _nest(kernel: Kernel, target: Target, name: str, layout: Layout) -> Nest:
-    placement = Placement(kernel)
+def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layout: Layout) -> Nest:
+    placement = Placement(kernel, facts)
     pointer = {t: f"p{layout.slots[t]}" for t in placement.reads}
     failures = {t: layout.failures[t] for t in kernel.tensors if t in layout.failures}
     return Nest(placement, kernel.schedule, target, pointer, name, failures, layout.slots)
@@ -181,18 +184,19 @@ def _through(t: T, inside: set[T]) -> set[T]:
 _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"
 
 
-def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | None = None, threads: int | None = None,
-                 flags: tuple[str, ...] = FLAGS) -> list[Executable]:  # fmt: skip
+def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence[Plan | None] | None = None,
+                 threads: int | None = None, flags: tuple[str, ...] = FLAGS) -> list[Executable]:  # fmt: skip
     """Compile several programs in one translation unit: g++ starts once.  A plan that is None is the default plan.
 
     The bits are guaranteed for the pinned `flags` only; others serve to show that the comparison notices them.
-    Raises UserError, Unsupported or InternalError as compile_program does.
+    Raises as compile_program does.
     """
     target = host()
     emitted, start = [], time.perf_counter()
-    for k, program in enumerate(programs):
-        plan = (plans[k] if plans is not None else None) or default_plan(program, target)
-        emitted.append(emit_program(program, plan, target, str(k) if len(programs) > 1 else ""))
+    for k, given in enumerate(programs):
+        facts = given if isinstance(given, ProvenProgram) else proven(given)
+        plan = (plans[k] if plans is not None else None) or default_plan(facts.program, target)
+        emitted.append(emit_program(facts, plan, target, str(k) if len(programs) > 1 else ""))
     text = prelude(target) + _RUN + "".join(e.text for e in emitted)
     emission = time.perf_counter() - start
     built = build(text, flags=flags)
@@ -201,17 +205,20 @@ def compile_many(programs: Sequence[Program], *, plans: Sequence[Plan | None] | 
     return [Executable(e.program, e.plan, text, timings, e.steps, e.layout, built.library, count) for e in emitted]
 
 
-def compile_program(program: Program, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
+def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
     """The program as machine code, under `plan`, with at most `threads` threads (None: as many as there are processors).
 
     plan None: chosen by the schedule search, which may replace the program by one of the same bits (packed operands).
-    Raises Unsupported where g++ is missing; InternalError where the plan is not one of the program or g++ refuses the text.
+    Raises Unsound where the program's proof refutes or leaves open an access; Unsupported where g++ is missing;
+    InternalError where the plan is not one of the program or g++ refuses the text.
     """
     choosing = time.perf_counter()
-    if plan is None and all(t.size for t in program.tensors):
-        from assay.backends.schedule import choose
+    if plan is None:
+        program = program.program if isinstance(program, ProvenProgram) else program
+        if all(t.size for t in program.tensors):
+            from assay.backends.schedule import choose
 
-        program, plan = choose(program, host())
+            program, plan = choose(program, host())
     executable = compile_many([program], plans=[plan], threads=threads)[0]
     executable.timings["choose"] = time.perf_counter() - choosing - sum(executable.timings.values())
     return executable

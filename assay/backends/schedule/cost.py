@@ -23,7 +23,7 @@ STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
 RESTART = 2200.0  # bytes lost when the prefetcher starts a run
 TRACKED = 16  # streams that a prefetcher follows
 RESTART_L1 = 60.0  # the same from L2, where instructions in flight hide most of it
-SPILL = 0.05  # cycles an instruction, for the share of values that do not fit in the registers
+SPILL = 0.08  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
 CELL = 0.85  # cycles a lane of a vector put together from scalars
@@ -351,15 +351,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
     streams_open: dict[int, float] = {}
     runs: list[tuple[float, float, int]] = []
     for w in walks:
-        run, streams = float(w.access.itemsize), 1.0
-        for n, d in w.dims:
-            if d <= max(run, LINE) * 1.01:
-                run = max(run, n * d)
-            else:
-                streams *= n
-                if streams > TRACKED:
-                    streams /= n
-                    break
+        run, streams = _run(w)
         j = w.loops[0] if w.loops else -1
         if w.access.kind != "row":
             streams_open[j] = streams_open.get(j, 0.0) + streams
@@ -377,7 +369,10 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         if any(_shared(nest, w, other, footprint, size) for other in seen):
             continue
         seen.append(w)
+        run = max(run, LINE)
         efficiency = run / (run + RESTART_L1) if rows else max(0.2, run / (run + RESTART / (streams + 2)))
+        if w.access.kind == "row":
+            efficiency = 1.0
         crowd = 1.0 if rows else max(1.0, streams_open.get(j, 1.0)) ** -STREAMS
         moved = lines * LINE
         if w.access.kind == "store":
@@ -386,6 +381,24 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         else:
             out.read += moved / crowd
         out.restarted += moved * (1 / efficiency - 1)
+
+
+def _run(w: _Walk) -> tuple[float, float]:
+    """(bytes that are read one after the other, how many such runs are read side by side)."""
+    run, streams = float(w.access.itemsize), 1.0
+    apart: list[tuple[int, int]] = []
+    for n, d in w.dims:
+        if d <= max(run, LINE) * 1.01:
+            run = max(run, n * d)
+            for m, e in apart:  # rows read side by side that lie one after the other
+                if e <= run * 1.01:
+                    run = max(run, m * e)
+        elif streams * n > TRACKED:
+            break
+        else:
+            streams *= n
+            apart.append((n, d))
+    return run, streams
 
 
 def _shared(nest: Nest, a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:

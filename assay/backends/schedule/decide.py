@@ -8,7 +8,7 @@ from functools import cache
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Nest, arithmetic, finish
 from assay.backends.schedule.fuse import Decisions, Group, Model
-from assay.backends.schedule.machine import Machine, machine
+from assay.backends.schedule.machine import machine
 from assay.backends.schedule.pack import packings, reused
 from assay.backends.schedule.space import Choice
 from assay.backends.target import Target

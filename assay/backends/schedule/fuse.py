@@ -25,7 +25,7 @@ from assay.transforms.rewrite import inline_load, must_realise
 INLINE, KEEP, LOCAL = "inline", "keep", "local"
 LAUNCH = 2e-7  # seconds to enter a kernel
 SHORT_ROW = 64
-SMALL_BODY = 12  # nodes that are recomputed rather than stored, to begin with
+SMALL_BODY = 12  # instructions that are recomputed rather than stored, to begin with
 NODES_MODELLED = 6_000  # nodes of candidate kernels the search may look at: the bound on its time
 MERGE_GAIN = 0.95
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
@@ -133,8 +133,23 @@ class Decisions:
             return LOCAL
         if self.visits[t] > 2:
             return KEEP
-        nodes = len(lang.walk((t.body,)))
-        return INLINE if not t.body.has_fold and (len(self.readers[t]) == 1 or nodes <= SMALL_BODY) else KEEP
+        return INLINE if not t.body.has_fold and (len(self.readers[t]) == 1 or self._small(t)) else KEEP
+
+    def _read_by_rows(self, t: T) -> bool:
+        """Whether a tensor of more axes reads `t`, itself or through lets that are inlined."""
+        stack, seen = [t], {t}
+        while stack:
+            for r in self.readers[stack.pop()]:
+                if r.kind == "let" and len(r.shape) > len(t.shape):
+                    return True
+                if r not in seen and self.mode[r] == INLINE:
+                    seen.add(r)
+                    stack.append(r)
+        return False
+
+    def _small(self, t: T) -> bool:
+        """Whether the body of `t` is a few instructions."""
+        return sum(max(1.0, self.model.prices.of(e).count) for e in lang.walk((t.body,)) if e.op != "const") <= SMALL_BODY
 
     def _fuse_rows(self) -> None:
         """Start from whole rows in one kernel where that is quicker: row folds inline, rows that are read twice in a buffer.
@@ -145,10 +160,9 @@ class Decisions:
         for t in self.tensors:
             if not self.free(t) or self.visits[t] > 2:
                 continue
-            wider = [r for r in self.readers[t] if r.kind == "let" and len(r.shape) > len(t.shape)]
-            if t.body.has_fold and wider and not self._by_constants(t):
+            if t.body.has_fold and self._read_by_rows(t) and not self._by_constants(t):
                 modes[t] = INLINE
-            elif len(t.shape) >= 2 and len(self.readers[t]) > 1 and len(lang.walk((t.body,))) > SMALL_BODY:
+            elif len(t.shape) >= 2 and len(self.readers[t]) > 1 and not self._small(t):
                 modes[t] = LOCAL
         if modes == self.mode:
             return
@@ -238,7 +252,7 @@ class Decisions:
             return
         if now != INLINE and not (fold and self.visits[t] >= RECOMPUTED):
             yield INLINE
-        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and (not fold and not once or self._by_constants(t)):
+        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and ((not fold and not once) or self._by_constants(t)):
             yield LOCAL
         if now != KEEP:
             yield KEEP

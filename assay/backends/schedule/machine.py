@@ -220,7 +220,7 @@ def _measure(library: ctypes.CDLL) -> Machine:
 
     # a chain of integer adds takes one cycle each on every machine
     hertz = 1 / seconds("clock_l", ctypes.c_long(20_000), tries=60)
-    n = ctypes.c_long(2_000)
+    n = ctypes.c_long(500)
     quickest = dict.fromkeys(_INSTRUCTIONS, math.inf)
     for _ in range(ROUNDS):  # other processes disturb for milliseconds: come back later, keep the best
         hertz = max(hertz, 1 / seconds("clock_l", ctypes.c_long(5_000), tries=20))

@@ -29,7 +29,7 @@ class Price:
 
 
 FREE = Price()
-PER_NODE = 1.75  # instructions a node of a long composition takes: constants, moves and blends are not nodes
+PER_NODE = 1.5  # instructions a node of a long composition takes: constants, moves and blends are not nodes
 _STRUCTURAL = frozenset(("const", "acc", "load", "load_or_zero", "proj", "fold", "bitcast", "stop"))
 
 

@@ -142,7 +142,7 @@ def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: 
     inner = sum(1 << f.var for f in k.folds)
     useful = [
         axis for axis in reversed(big) if axis != vector
-        and any(a.place & inner and not a.varies >> axis & 1 or f.varies >> axis & 1 and not _in_lanes(f, vector)
+        and any((a.place & inner and not a.varies >> axis & 1) or (f.varies >> axis & 1 and not _in_lanes(f, vector))
                 for f in k.folds for a in k.accesses)
     ]  # fmt: skip
     for axis in useful[:2] if wide else useful[:1]:

@@ -38,6 +38,7 @@ from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 
 RECOMPILE_LIMIT = 64
+LEAF = optree.tree_structure(0, none_is_leaf=True)  # type: ignore[arg-type]
 
 Executable = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
 
@@ -73,7 +74,7 @@ class Entry:
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
         self.order = tuple(s.index for s in c.sources)
         self.in_order = self.order == tuple(range(len(self.described)))
-        self.single = self.fast and c.structure == optree.tree_structure(0, none_is_leaf=True)
+        self.single = self.fast and c.structure == LEAF
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
@@ -151,7 +152,8 @@ class Compiled:
     """A function that is compiled for each signature it is called with; see the module."""
 
     def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT) -> None:
-        functools.update_wrapper(self, f)
+        functools.update_wrapper(self, f, updated=())
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.function = f
         self.backend = backend
         self.limit = limit

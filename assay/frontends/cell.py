@@ -133,7 +133,7 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
     if STATE.trace is None:
         if shown.array is None or not shown.array.flags.writeable:
             raise UserError(f"{source.quoted()}  {writer}: the memory of this tensor is read-only; clone() it first")
-        np.copyto(shown.array, new.array)
+        np.copyto(shown.array, new.array)  # type: ignore[arg-type]
         cell.written(writer)
         return
     parents = [cell.value]

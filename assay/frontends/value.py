@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from assay.core import graph
-from assay.core.dtypes import DTYPES, DType
+from assay.core.dtypes import DTYPES, DType, bool_
 from assay.core.errors import UserError
 from assay.core.graph import Names, Node
 from assay.core.lang import Program, requires, size_of
@@ -194,7 +194,7 @@ class Trace(Interpreter):
         nodes = tuple(map(self.node, args))
         made = out if isinstance(out, tuple) else (out,)
         call = Node(
-            graph.CALL, self.names.fresh(op.base), made[0].shape if made else (), made[0].dtype if made else None,
+            graph.CALL, self.names.fresh(op.base), made[0].shape if made else (), made[0].dtype if made else bool_,
             target=op, args=nodes, outputs=tuple((v.shape, v.dtype) for v in made) if isinstance(out, tuple) else (),
             partial=bool(requires(op.program(*args))), where=source.where(),
         )  # fmt: skip

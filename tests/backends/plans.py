@@ -48,8 +48,15 @@ def carry(rank: int, lanes: int) -> Iterator[Schedule]:
         yield Schedule(carry=5, threads=k)
 
 
+def transpose(rank: int, lanes: int) -> Iterator[Schedule]:
+    for k in reversed(range(rank)):
+        for j in range(rank):
+            if j != k:
+                yield Schedule(vector=k, jam=((j, lanes),))
+
+
 FEATURES: dict[str, Callable[[int, int], Iterator[Schedule]]] = {
-    "scalar": scalar, "vector": vector, "jam": jam, "rowvec": rowvec, "carry": carry,
+    "scalar": scalar, "vector": vector, "jam": jam, "rowvec": rowvec, "carry": carry, "transpose": transpose,
 }  # fmt: skip
 
 

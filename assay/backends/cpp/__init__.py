@@ -16,6 +16,7 @@ from assay.backends import threads as threads_
 from assay.backends.build import FLAGS, build
 from assay.backends.cpp.nest import Nest
 from assay.backends.cpp.prelude import prelude
+from assay.backends.cpp.transpose import transpose_text
 from assay.backends.placement import Placement, domain
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable, Layout, Step, arena
@@ -197,7 +198,8 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
         facts = given if isinstance(given, ProvenProgram) else proven(given)
         plan = (plans[k] if plans is not None else None) or default_plan(facts.program, target)
         emitted.append(emit_program(facts, plan, target, str(k) if len(programs) > 1 else ""))
-    text = prelude(target) + _RUN + "".join(e.text for e in emitted)
+    body = "".join(e.text for e in emitted)
+    text = prelude(target) + (transpose_text(target) if "transpose(" in body else "") + _RUN + body
     emission = time.perf_counter() - start
     built = build(text, flags=flags)
     count = threads or threads_.available()

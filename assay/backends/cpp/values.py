@@ -271,6 +271,12 @@ class Printer:
     def _expressions(self, v: Value, reps: tuple[Loop, ...], *, vector: bool) -> tuple[list[str], bool]:
         """The text of each copy, and whether they are vectors."""
         if v.op == "load":
+            if vector and reps:
+                from assay.backends.cpp.transpose import transposed_load
+
+                texts = transposed_load(self, v, reps)
+                if texts is not None:
+                    return texts, True
             made = [self._load(v, at, vector=vector) for at in self.coordinates(reps)]
             some = any(is_vector for _, is_vector in made)
             if some and not all(is_vector for _, is_vector in made):
@@ -382,11 +388,19 @@ class Printer:
 
     def _load(self, v: Value, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
         access: Access = v.attr
-        indices = [self.index(i, at) for i in access.indices]
-        guards = [] if access.proved else [(i, n) for i, n in zip(indices, access.shape, strict=True) if i.lo < 0 or i.hi >= n]
-        return self.load_at(self._source(access, v, at), access.dtype, flatten(access.shape, indices), guards, at, vector=vector)
+        flat = flatten(access.shape, [self.index(i, at) for i in access.indices])
+        return self.load_at(self.pointer_of(v, at), access.dtype, flat, self.guards(access, at), at, vector=vector)
 
-    def _source(self, access: Access, v: Value, at: dict[Loop, int]) -> str:
+    def guards(self, access: Access, at: dict[Loop, int]) -> list[tuple[Ix, int]]:
+        """The indices that may lie outside [0, n), each with its n."""
+        if access.proved:
+            return []
+        indices = [(self.index(i, at), n) for i, n in zip(access.indices, access.shape, strict=True)]
+        return [(i, n) for i, n in indices if i.lo < 0 or i.hi >= n]
+
+    def pointer_of(self, v: Value, at: dict[Loop, int]) -> str:
+        """The C++ pointer that the load `v` reads through: a parameter, a row buffer, or the output itself."""
+        access: Access = v.attr
         if isinstance(access.buffer, Fill):
             names = self.names(v.args[0])
             k = 0

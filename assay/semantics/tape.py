@@ -184,14 +184,21 @@ def kernel(r: Row, types: tuple[DType, ...]) -> Callable[..., Any]:
     return found
 
 
+def composition(e: E) -> list[E]:
+    """The nodes of what a named row node means, in order, without its arguments.  Raises InternalError for a fold in it."""
+    body = expand(e)
+    if body.has_fold:
+        raise InternalError(f"{e.op}: the composition of a named row must not contain a fold")
+    return reachable((body,), lambda d: d in e.args)
+
+
 def _compile(r: Row, types: tuple[DType, ...]) -> Callable[..., Any]:
     arguments = tuple(load(input(f"{r.name} argument {k}", (), d)) for k, d in enumerate(types))
-    body = expand(apply_row(r, arguments))
-    if body.has_fold:
-        raise InternalError(f"{r.name}: the composition of a named row must not contain a fold")
+    node = apply_row(r, arguments)
+    body = expand(node)
     code: list[tuple[E, Callable[..., Any], tuple[E, ...], tuple[E, ...]]] = []
     start: dict[E, Any] = {}
-    for i in tape((body,), reachable((body,), lambda d: d in arguments)):
+    for i in tape((body,), composition(node)):
         if i.node.op == "const":
             start[i.node] = constant(i.node)
         else:

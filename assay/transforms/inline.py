@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from assay.core.lang import E, Program, T, walk
 from assay.core.row import TABLE
+from assay.semantics.cost import Prices, realisation
 from assay.transforms.contract import bitwise, transform
 from assay.transforms.rewrite import must_realise, readers, rewrite
 
@@ -140,9 +141,9 @@ def features(t: T) -> Features:
 
 def _decide(t: T, rule: str | None, k: int, policy: Policy) -> Decision:
     found = features(t)
-    once = t.size * (found.operations / policy.flops + found.read_bytes / policy.bandwidth)
-    moved = t.size * t.dtype.itemsize / policy.bandwidth
-    return Decision(t, rule is not None, rule or ("one reader" if k <= 1 else "cheap"), k, k * once, once + moved + k * moved)
+    prices = Prices(policy.flops, policy.bandwidth)
+    cost = realisation(t.size, found.operations, found.read_bytes, t.dtype.itemsize, k, prices)
+    return Decision(t, rule is not None, rule or ("one reader" if k <= 1 else "cheap"), k, cost.inline, cost.realise)
 
 
 def contraction_operands(program: Program) -> frozenset[T]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-from assay.core.index import Ix, Var, affine, divisions, ix
+from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import E, T, axes, let, substitute, tensor, walk
-
-
-def flat_address(t: T, idx: tuple[Ix, ...]) -> Ix:
-    """Row-major element offset of t[idx]."""
-    return affine((math.prod(t.shape[k + 1 :]), i) for k, i in enumerate(idx))
+from assay.semantics.access import flat_address
 
 
 def merge_axes(t: T, j: int) -> T | None:

@@ -50,7 +50,7 @@ class Packet:
 
 
 def __getattr__(name: str) -> Packet:
-    if name.startswith("_"):
+    if name.startswith("__"):
         raise AttributeError(name)
     try:
         made = Packet(name)

@@ -17,8 +17,6 @@ from assay.core.lang import E, Ix, T, const, convert, folds, load, op, require, 
 Number: TypeAlias = "int | float | bool"
 Operand: TypeAlias = "T | int | float | bool"
 
-PROMOTIONS = ("default", "int_to_float", "bool")
-
 
 # ------------------------------------------------------------------------------------------------ types
 
@@ -211,17 +209,13 @@ def written(target: T, value: T) -> T:
 
 def nonzero(divisor: Operand, shape: Sequence[int], dtype: DType) -> Callable[[Sequence[Ix]], E]:
     """Index -> the integer divisor as `dtype`, guarded: a zero raises ZeroDivisionError (unless `shape` is empty)."""
-    t = divisor if isinstance(divisor, T) else constant((), divisor, dtype)
-    t = cast(t, dtype)
-    if math.prod(shape) == 0:
+    known = None if isinstance(divisor, T) else number(divisor, dtype)
+    if known is not None and known.lo != 0:
+        return lambda i: known
+    t = cast(divisor, dtype) if isinstance(divisor, T) else constant((), divisor, dtype)
+    if math.prod(shape) == 0 or t.lo > 0 or t.hi < 0:
         return lambda i: at(t, i)
-    if not t.dtype.is_float and (t.lo > 0 or t.hi < 0):
-        return lambda i: at(t, i)
-
-    def body(*i: Ix) -> E:
-        return load(t, *i)
-
-    x = tensor(t.shape, body).body
+    x = tensor(t.shape, lambda *i: load(t, *i)).body
     checked = require(t.shape, x, op("ne", x, 0), "[ZeroDivisionError] integer division by zero at {index}")
     return lambda i: at(checked, i)
 

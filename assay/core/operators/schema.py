@@ -189,8 +189,8 @@ def fits(type_: Type, tag_: Any) -> bool:
         return type_.optional
     if isinstance(tag_, tuple):
         element: type | None = tag_[1]  # pyright: ignore[reportUnknownVariableType]
-        return type_.is_list and (element is None or _fits_kind(type_.kind,
-                                                                element))  # pyright: ignore[reportUnknownArgumentType]
+        fitting = element is None or _fits_kind(type_.kind, element)  # pyright: ignore[reportUnknownArgumentType]
+        return type_.is_list and fitting
     if type_.is_list and type_.kind == "Tensor":
         return False
     return _fits_kind(type_.kind, tag_)

@@ -405,6 +405,8 @@ def test_division_by_zero_of_integers_raises():
             call(name, x, 0)
         with pytest.raises(ZeroDivisionError):
             call(name, x, array(0, "i32"))
+        with pytest.raises(ZeroDivisionError):
+            call(name, array([1], "u8"), 256)  # 0 in eight bits
         assert call(name, array([], "i32"), array(0, "i32")).shape == (0,)  # nothing is divided
     with pytest.raises(ZeroDivisionError):
         call("div", x, zero, rounding_mode="trunc")

@@ -92,13 +92,14 @@ def _symbol(k: int, lo: int, hi: int) -> Symbol:
 
 
 class Scope(dict[Var, Ix]):
-    """What the variables of `tensor`'s expressions are in the kernel."""
+    """What the variables of `tensor`'s expressions are in the kernel; `images` numbers the images of sets of variables."""
 
-    __slots__ = ("tensor",)
+    __slots__ = ("images", "tensor")
 
     def __init__(self, tensor: T, *parts: Iterable[tuple[Var, Ix]] | Mapping[Var, Ix]) -> None:
         super().__init__()
         self.tensor = tensor
+        self.images: dict[frozenset[Var], int] = {}
         for part in parts:
             self.update(part)
 
@@ -207,10 +208,10 @@ class Placement:
         self.loops: list[Loop] = []
         self._local = dict(kernel.local)
         self._symbol_of: dict[Value, Ix] = {}
-        self._memo: dict[tuple[E, tuple[Ix, ...]], Value] = {}
+        self._memo: dict[tuple[E, int], Value] = {}
+        self._images: dict[tuple[Ix, ...], int] = {}
         self._interned: dict[tuple[Any, ...], Value] = {}
         self._fills: dict[tuple[T, tuple[Ix, ...]], Value] = {}
-        self._sorted: dict[frozenset[Var], tuple[Var, ...]] = {}
         self._loop_of: dict[Var, Loop] = {}
         self.axes = tuple(self._loop(n, k) if n != 1 else None for k, n in enumerate(self.shape))
         self.index = tuple(ix(a.var) if a else ix(0) for a in self.axes)
@@ -270,30 +271,33 @@ class Placement:
         within, varies = _union([a.within for a in args]), _union([a.varies for a in args])
         return self._value(op, args, None, dtype, within, varies, interval)
 
-    def _key(self, e: E, env: Scope) -> tuple[E, tuple[Ix, ...]]:
-        free = self._sorted.get(e.free)
-        if free is None:
-            free = self._sorted[e.free] = tuple(sorted(e.free, key=lambda v: v.key))
-        return e, tuple([env[v] for v in free])
+    def _key(self, e: E, env: Scope) -> tuple[E, int]:
+        """What the value of `e` in this scope depends on: `e`, and what its variables are."""
+        free = e.free
+        image = env.images.get(free)
+        if image is None:
+            images = tuple([env[v] for v in sorted(free, key=lambda v: v.key)])
+            image = env.images[free] = self._images.setdefault(images, len(self._images))
+        return e, image
 
     def _lower(self, roots: Sequence[E], env: Scope) -> list[Value]:
         """The values of `roots`, bound variables given by `env`; iterative, for programs are deep."""
-        memo = self._memo
+        memo, key_of = self._memo, self._key
         opened: dict[Any, Any] = {}
         stack: list[tuple[E, Scope]] = [(e, env) for e in roots]
         while stack:
             e, scope = stack[-1]
-            key = self._key(e, scope)
+            key = key_of(e, scope)
             if key in memo:
                 stack.pop()
                 continue
-            missing = [(d, s) for d, s in self._parts(e, scope, key, opened) if self._key(d, s) not in memo]
+            missing = [part for part in self._parts(e, scope, key, opened) if key_of(*part) not in memo]
             if missing:
                 stack.extend(reversed(missing))
                 continue
             memo[key] = self._make(e, scope, key, opened)
             stack.pop()
-        return [memo[self._key(e, env)] for e in roots]
+        return [memo[key_of(e, env)] for e in roots]
 
     def _parts(self, e: E, env: Scope, key: Any, opened: dict[Any, Any]) -> list[tuple[E, Scope]]:
         """What must be lowered before `e`, each with its scope."""

@@ -107,6 +107,19 @@ def test_intermediates_share_memory() -> None:
     assert bits_equal(e([a])[0], run(e.program, [a])[0])
 
 
+def test_what_a_kernel_writes_does_not_share_memory_with_what_it_reads() -> None:
+    x = f32("x", 64, 64)
+    a, b = (tensor((64, 64), lambda i, j, c=c: x[i, j] * c) for c in (2.0, 3.0))
+    c, d = tensor((64, 64), lambda i, j: a[i, j] + 1.0), tensor((64, 64), lambda i, j: b[j, i] + a[j, i])
+    out = tensor((64, 64), lambda i, j: c[i, j] + d[i, j])
+    p = program((x,), [out])
+    plan = Plan((Kernel((a,)), Kernel((b,)), Kernel((c, d), Schedule(vector=1)), Kernel((out,))))
+    e, (values,) = compile_program(p, plan=plan), arrays(p)
+    at = {t: range(start, start + 64 * 64 * 4) for t, start in e.layout.offsets.items()}
+    assert not any(set(at[t]) & set(at[u]) for t in (c, d) for u in (a, b))
+    assert bits_equal(e([values])[0], run(p, [values])[0])
+
+
 def test_outputs_that_are_inputs_or_repeated_are_copies() -> None:
     p = build(["several_outputs"])["several_outputs"]
     (a,) = arrays(p)

@@ -92,7 +92,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
         status = f"long*S=(long*)P[{len(slots)}];" if layout.failures else ""
         parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
         steps.append(Step(entry, tuple(t for k in group for t in k.tensors)))
-    _place(program, steps, layout, inside)
+    _place(program, groups, layout)
     return Emitted(program, plan, "\n".join(parts) + "\n", steps, layout)
 
 
@@ -152,34 +152,20 @@ def _needs(kernel: Kernel) -> set[T]:
     return read - inside - set(kernel.tensors)
 
 
-def _place(program: Program, steps: list[Step], layout: Layout, inside: set[T]) -> None:
-    """Offsets for the intermediates.  A step is one kernel's tensors; what is alive at a step may not be written there."""
-    order = [t for s in steps for t in s.tensors]
-    at = {t: k for k, t in enumerate(order)}
-    last = dict(at)
-    for t in program.tensors:
-        user = at.get(t)
-        for r in t.reads:
-            if r in last:
-                last[r] = max(last[r], user if user is not None else len(order))
-    for s in steps:  # tensors read through row buffers, and all tensors of one kernel
-        for t in s.tensors:
-            for r in _through(t, inside):
-                if r in last:
-                    last[r] = max(last[r], at[t])
+def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layout) -> None:
+    """Offsets for the intermediates: what a kernel reads or writes does not share memory with what else it writes."""
+    written: dict[T, int] = {}
+    last: dict[T, int] = {}
+    now = 0
+    for group in groups:
+        for unit in (group,) if isinstance(group, T) else group:
+            now += 1
+            made = (unit,) if isinstance(unit, T) else unit.tensors
+            written.update((t, now) for t in made)
+            last.update((t, now) for t in made)
+            last.update((t, now) for t in (unit.args if isinstance(unit, T) else _needs(unit)))
     kept = set(program.outputs)
-    arena(layout, [(t, at[t], last[t]) for t in order if t not in kept])
-
-
-def _through(t: T, inside: set[T]) -> set[T]:
-    found: set[T] = set()
-    stack = [t]
-    while stack:
-        for r in stack.pop().reads:
-            if r in inside:
-                stack.append(r)
-            found.add(r)
-    return found
+    arena(layout, [(t, first, last[t]) for t, first in written.items() if t not in kept])
 
 
 _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"

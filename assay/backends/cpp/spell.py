@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from assay.backends.placement import Value
@@ -43,6 +44,7 @@ _MASKS = {"and": "{0}&{1}", "or": "{0}|{1}", "max": "{0}|{1}", "min": "{0}&{1}",
 _WRAPS = frozenset(("add", "sub", "mul", "neg", "abs", "shl", "bnot", "floordiv"))
 
 
+@cache
 def constant(bits: int, d: DType) -> str:
     """The scalar constant with these bits."""
     if d.is_half:

@@ -29,6 +29,7 @@ SCATTERED = 1.5  # cycles a lane of a vector stored element by element
 CELL = 0.85  # cycles a lane of a vector put together from scalars
 CONFLICT = 2.5  # a line that the body itself drives out costs its latency, not only its transfer
 GUARD = 8.0  # cycles a vector load under a computed mask
+ROLLED = 0.7  # cycles an iteration of a loop of scalars that "rowvec" would have unrolled
 LOOP = 1.0  # cycles an iteration
 START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
 LINE = 64
@@ -259,7 +260,7 @@ def _fold_cycles(nest: Nest, f: Fold, scalar: float) -> tuple[float, float, floa
         room -= max((n for n in shared if n < copies), default=0)
     over = max(0, copies * f.accumulators - room)
     if f.var not in nest.in_rows:
-        return f.chain, 2.5 * over, 0.0
+        return f.chain, 2.5 * over + (ROLLED if f.ordered and not nest.in_lanes(f.varies) else 0.0), 0.0
     one = max(f.recurrence.mul, f.recurrence.add, f.recurrence.count * m.mix_t) * scalar + IN_ORDER
     extra = f.n % m.lanes * f.chain
     return m.lanes * f.chain, copies * (m.lanes * one + m.store_t) + over * m.lanes, extra
@@ -288,6 +289,7 @@ class _Walk:
     ladder: list[tuple[float, int, int, int]]
     total: float
     dims: list[tuple[int, int]]
+    width: int  # contiguous bytes of one iteration of the innermost loop
 
 
 def traffic(nest: Nest) -> dict[str, Traffic]:
@@ -320,6 +322,9 @@ def _walk(nest: Nest, a: Access) -> _Walk:
             touched *= n if j >= in_lanes else grown
             dims.append((n, d))
     first = (lines, touched)
+    width = a.itemsize
+    for n, d in dims:
+        width = n * d if d <= width else width
     loops = nest.path(nest.at(a.place))[::-1]
     ladder: list[tuple[float, int, int, int]] = []
     for j in loops:
@@ -331,7 +336,7 @@ def _walk(nest: Nest, a: Access) -> _Walk:
         if d:
             lines *= loop.trips if d >= LINE else max(1.0, loop.trips * d / LINE)
             dims.append((loop.trips, d))
-    return _Walk(a, loops, first, ladder, lines, dims)
+    return _Walk(a, loops, first, ladder, lines, dims, width)
 
 
 def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int, rows: bool) -> None:
@@ -377,7 +382,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         moved = lines * LINE
         if w.access.kind == "store":
             out.written += moved / crowd
-            out.streamed += moved * streams**0.5
+            out.streamed += moved * streams ** (0.5 if w.width >= LINE else 0.75)  # half lines of many rows leave apart
         else:
             out.read += moved / crowd
         out.restarted += moved * (1 / efficiency - 1)

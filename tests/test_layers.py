@@ -22,7 +22,7 @@ LAYERS = (
     ("fuzz",),
     ("compiler",),
     ("examine",),
-    ("gate", "report"),
+    ("gate", "report", "bench"),
     ("cli",),
     ("pytest_plugin", "__init__", "__main__"),
 )

@@ -189,6 +189,49 @@ def gate(cases: Cases, baseline: Baseline = Path("gate.json"), accept: Accept = 
     guarded(command, as_json=json)
 
 
+Rows = Annotated[str, typer.Option("--rows", help="Only rows whose name contains this.")]
+Peers = Annotated[str, typer.Option("--peers", help="Peers to run beside, if installed.")]
+Threads = Annotated[int, typer.Option("--threads", help="Threads of every contestant.")]
+Rounds = Annotated[int, typer.Option("--rounds", help="Interleaved rounds; medians are shown.")]
+
+
+@app.command()
+def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads = 2, rounds: Rounds = 15,
+          json: Json = False) -> None:  # fmt: skip
+    """The speed of compiled code (exact mode) beside PyTorch, Inductor and XLA, interleaved in this process."""
+
+    def command() -> int:
+        from assay.bench.measure import geometric_mean, installed_peers, matching, measure, retain_heap
+        from assay.report.tables import print_table
+
+        retain_heap()
+        present = installed_peers([p for p in peers.split(",") if p])
+        found = []
+        for row in matching(rows):
+            timed = measure(row, present, threads=threads, rounds=rounds)
+            found.append(timed)
+            if not json:
+                shown = ", ".join(f"{who} {s * 1e3:.4g}" for who, s in timed.seconds.items())
+                ratio = f"  {timed.ratio:.2f}x of {timed.best[0]}" if timed.ratio is not None and timed.best else ""
+                sys.stdout.write(f"{timed.row:36} ms: {shown}{ratio}\n")
+                sys.stdout.flush()
+        mean = geometric_mean(found)
+        data = {"verdict": "OK", "exit_code": 0, "rows": [t.to_json() for t in found], "geometric_mean": mean, "threads": threads}
+        cells = [
+            {"row": t.row, **{w: f"{t.seconds[w] * 1e3:.4g}" if w in t.seconds else "-" for w in ("assay", *present)},
+             "ratio": f"{t.ratio:.2f}" if t.ratio is not None else "-"} for t in found
+        ]  # fmt: skip
+
+        def text() -> None:
+            print_table(cells, ("row", "assay", *present, "ratio"))
+            if mean is not None:
+                sys.stdout.write(f"milliseconds; geometric mean of Assay's time over the best peer's: {mean:.2f}\n")
+
+        return emit(text, data, as_json=json)
+
+    guarded(command, as_json=json)
+
+
 @app.command()
 def ops(name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only operators whose name contains this.")] = "",
         scalar: Annotated[bool, typer.Option("--scalar", help="The table of scalar functions instead.")] = False,

@@ -48,16 +48,23 @@ def _position_step(name: str, place: Callable[[tuple[Ix, ...]], Ix]) -> Callable
     return step
 
 
-def position(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> tuple[T, T]:
-    """(value, index) of the extreme element over `axes`; the index counts the reduced elements in lexicographic order."""
+def _best(name: str, x: T, axes: Sequence[int], finish: Callable[[E, E], E], dtype: DType, *, keepdim: bool) -> T:
+    """finish(value, index) of the extreme element over `axes`; the index counts the reduced elements in lexicographic order."""
     not_empty(x, axes)
-    how = compute_dtype(x.dtype)
     strides = contiguous_strides([x.shape[k] for k in axes])
-    inits = [_neutral(name, how), const(0, dt.i64)]
     step = _position_step(name, lambda inner: affine(zip(strides, inner, strict=True)))
-    values = reduction(x, axes, inits, step, lambda v, _: v, x.dtype, keepdim=keepdim)
-    places = reduction(x, axes, inits, step, lambda _, i: i, dt.i64, keepdim=keepdim)
-    return values, places
+    inits = [_neutral(name, compute_dtype(x.dtype)), const(0, dt.i64)]
+    return reduction(x, axes, inits, step, finish, dtype, keepdim=keepdim)
+
+
+def position(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> T:
+    """The index of the extreme element over `axes`, as i64."""
+    return _best(name, x, axes, lambda _, i: i, dt.i64, keepdim=keepdim)
+
+
+def value_there(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> T:
+    """The element at that index."""
+    return _best(name, x, axes, lambda v, _: v, x.dtype, keepdim=keepdim)
 
 
 def _families(name: str, word: str) -> None:
@@ -70,13 +77,14 @@ def _families(name: str, word: str) -> None:
         return extreme(name, self, dims(None, len(self.shape)), keepdim=False)
 
     def along(self: T, d: int, keepdim: bool) -> tuple[T, T]:
-        return position(name, self, dims([d], len(self.shape)), keepdim=keepdim)
+        axes = dims([d], len(self.shape))
+        return value_there(name, self, axes, keepdim=keepdim), position(name, self, axes, keepdim=keepdim)
 
     def other(self: T, other: T) -> T:
         return pointwise(lambda x, y: op(name, x, y), self, other)
 
     def arg(self: T, d: int | None, keepdim: bool) -> T:
-        return position(name, self, dims(None if d is None else [d], len(self.shape)), keepdim=keepdim)[1]
+        return position(name, self, dims(None if d is None else [d], len(self.shape)), keepdim=keepdim)
 
     a_extreme.__doc__ = f"The {word} element over `dim`: NaN wins, -0 < +0."
     default.__doc__ = f"The {word} of all elements: NaN wins, -0 < +0."

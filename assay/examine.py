@@ -18,9 +18,8 @@ from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.text import show
-from assay.frontends.capture import Captured, Source, capture, flatten, is_tensor
+from assay.frontends.capture import Captured, capture, flatten, is_tensor
 from assay.frontends.creation import from_numpy
-from assay.frontends.tensor import Tensor
 from assay.frontends.value import process
 from assay.fuzz.inputs import KINDS, draw_inputs
 from assay.semantics.denote import run
@@ -54,22 +53,14 @@ class Examined:
         """The arrays of the program's inputs at the given arguments."""
         leaves, _ = flatten(*self.arguments)
         tensors = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in leaves if is_tensor(x)]
-        return [np.ascontiguousarray(_array(s, tensors)) if t.shape else _array(s, tensors)
-                for s, t in zip(self.captured.sources, self.program.inputs, strict=True)]  # fmt: skip
+        arrays = [s.memory(tensors) for s in self.captured.sources]
+        return [np.ascontiguousarray(a) if a.ndim else a for a in arrays]
 
 
 def examine(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Examined:
     """Capture, lower and transform f(*args, **kwargs)."""
     captured = capture(f, args, kwargs or {})
     return Examined(f, (args, kwargs or {}), captured, tuple(optimise(lower(captured.graph))))
-
-
-def _array(s: Source, tensors: Sequence[Tensor]) -> np.ndarray:
-    if s.kind == "argument":
-        return tensors[s.index].value.array  # type: ignore[return-value]
-    if s.kind == "storage":
-        return tensors[s.index].cell.array  # type: ignore[return-value]
-    return s.array if s.cell is None else s.cell.array  # type: ignore[return-value]
 
 
 # ------------------------------------------------------------------------------------------------ check
@@ -142,7 +133,7 @@ def _eager(e: Examined) -> Layer | None:
         for o, x in zip(e.captured.outputs, results, strict=True):
             if o.kind == "result":
                 found[o.index] = (x.cell.value if o.chain else x.value).array
-        return [_array(s, tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
+        return [s.memory(tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
 
     return Layer("eager", run_eager)
 

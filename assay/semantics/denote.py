@@ -295,12 +295,15 @@ def _set(y: Array, at: Array, x: Array) -> None:
 def _in_rounds(r: Any, y: Array, at: Array, x: Array) -> None:
     """The k-th round applies the k-th update of every address: updates of one address stay in order."""
     order = np.argsort(at, kind="stable")
-    at, x = at[order], x[order]
-    starts = np.flatnonzero(np.r_[True, at[1:] != at[:-1]]) if at.size else np.zeros(0, np.int64)
+    sorted_ = at[order]
+    starts = np.flatnonzero(np.r_[True, sorted_[1:] != sorted_[:-1]]) if at.size else np.zeros(0, np.int64)
     turn = np.arange(at.size) - np.repeat(starts, np.diff(np.r_[starts, at.size]))
-    for k in range(int(turn.max(initial=-1)) + 1):
-        now = turn == k
+    rounds = order[np.argsort(turn, kind="stable")]
+    start = 0
+    for n in np.bincount(turn).tolist():
+        now = rounds[start : start + n]
         y[at[now]] = r(y[at[now]], x[now])
+        start += n
 
 
 def _extern(t: T, tensors: dict[T, Stored]) -> Array:

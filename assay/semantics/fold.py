@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from assay.core.lang import E
+from assay.semantics.chain import fma32_chain, fma64_chain
 from assay.semantics.scope import STRUCTURE, Scope
 from assay.semantics.tape import Array, Fold, fold_of
 
@@ -27,7 +27,7 @@ FEW = 64
 """Outer elements below which a fold is accumulated along its own axis, whatever the memory order."""
 
 VERY_FEW = 16
-"""Outer elements up to which a chain of fmas runs on Python floats, which is quicker than numpy on tiny arrays."""
+"""Outer elements up to which chains of fmas run on Python floats (chain.py), quicker than numpy on tiny arrays."""
 
 Record: TypeAlias = "Callable[[int, Any], None]"
 
@@ -139,47 +139,21 @@ def _fma(f: Fold, scope: Scope, now: Any, start: int, stop: int, record: Record 
     x, y = (np.moveaxis(_operand(f, scope.memo[o], scope, stop - start), level, 0) for o in f.operands)
     result = np.squeeze(_first(now, scope), level)
     shape = np.broadcast_shapes(x.shape[1:], y.shape[1:], result.shape)
-    if math.prod(shape) <= VERY_FEW and result.dtype == np.float32:
-        products = np.broadcast_to(np.multiply(x, y, dtype=np.float64), (stop - start, *shape)).reshape(stop - start, -1)
+    if math.prod(shape) <= VERY_FEW:
+        length = stop - start
+        columns = zip(*(np.broadcast_to(v, (length, *shape)).reshape(length, -1).T for v in (x, y)), strict=True)
         firsts = np.broadcast_to(result, shape).reshape(-1).tolist()
-        chains = np.array([_fma_chain(products[:, k].tolist(), a) for k, a in enumerate(firsts)], np.float32)
-        states = np.moveaxis(chains.reshape(*shape, stop - start), -1, level)
+        chain = fma32_chain if result.dtype == np.float32 else fma64_chain
+        chains = np.array([chain(u, v, a) for (u, v), a in zip(columns, firsts, strict=True)], result.dtype)
+        states = np.moveaxis(chains.reshape(*shape, length), -1, level)
         if record is not None:
             record(start, states)
-        return states[(*(slice(None),) * level, slice(stop - start - 1, None))]
+        return states[(*(slice(None),) * level, slice(length - 1, None))]
     for r, (a, b) in enumerate(zip(x, y, strict=True), start):
         result = fma(a, b, result)
         if record is not None:
             record(r, np.expand_dims(result, level))
     return np.expand_dims(result, level)
-
-
-def _fma_chain(products: list[float], a: float) -> list[float]:
-    """The states of a = round_f32(p + a) for the f64 numbers p in order, each rounded once.
-
-    s = round_f64(p + a) lies next to p + a, so the two f64 neighbours of s enclose it; where both round to the same f32 so
-    does p + a (rounding is monotone).  Elsewhere p + a is rounded as a rational number.
-    """
-    cell = memoryview(bytearray(4)).cast("f")  # assignment rounds an f64 to nearest even
-    states: list[float] = []
-    for p in products:
-        s = p + a
-        if s == 0.0 or s != s or s in (math.inf, -math.inf):
-            a = s
-        else:
-            cell[0] = math.nextafter(s, -math.inf)
-            below = cell[0]
-            cell[0] = math.nextafter(s, math.inf)
-            a = below if below == cell[0] else _round_f32(Fraction(p) + Fraction(a))
-        states.append(a)
-    return states
-
-
-def _round_f32(q: Fraction) -> float:
-    """q != 0, below 2^128 in magnitude, rounded to f32: nearest, ties to even."""
-    exponent = max(math.frexp(float(q))[1] - 24, -149)  # of the last bit; a power of two just above q takes one bit less
-    n = round(q / Fraction(2) ** exponent)
-    return math.ldexp(n, exponent) if abs(n) < 1 << 24 or exponent < 104 else math.copysign(math.inf, n)
 
 
 def _extremum(f: Fold, scope: Scope, now: Any, start: int, stop: int, record: Record | None) -> Any:

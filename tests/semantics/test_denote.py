@@ -450,7 +450,7 @@ def test_scatter_over_two_axes_is_lexicographic():
 
 @pytest.mark.parametrize("combine", [None, "add", "max", "sub"])
 def test_large_scatters_are_sequential(combine):
-    n = 3 * denote.BLOCK + 7
+    n = denote.BLOCK + 7
     g = np.random.default_rng(0)
     at, values = g.integers(-2, 40, n), g.standard_normal(n, np.float32)
     y, i, x = input("y", (37,), f32), input("i", (n,), i64), input("x", (n,), f32)

@@ -83,10 +83,10 @@ def first_wins(y, at, x):
     y[at[::-1]] = x[::-1]
 
 
-def rounded_twice(products, a):
+def rounded_twice(x, y, a):
     states = []
-    for p in products:
-        a = float(np.float32(p)) + a
+    for p in x * y:
+        a = float(p) + a
         states.append(a)
     return states
 
@@ -108,7 +108,7 @@ largest = tensor((), lambda: left_fold(4, const(-math.inf, f32), lambda a, r: op
 MUTANTS = [
     (scope, "_gather", no_mask, pad, (1.0, 2.0, 3.0, 4.0)),
     (denote, "_set", first_wins, last, (1.0, 2.0, 3.0, 4.0)),
-    (fold, "_fma_chain", rounded_twice, dot, (7.6, 6.8, 3.8, 2.3)),
+    (fold, "fma32_chain", rounded_twice, dot, (7.6, 6.8, 3.8, 2.3)),
     (fold, "_decode", sign_of_zero_lost, largest, (-1.0, -0.0, -2.0, -0.0)),
 ]
 

@@ -342,6 +342,20 @@ def integer_arithmetic() -> Program:
 
 
 @case
+def broadcasts() -> Program:
+    x, y, c = f32("x", 6), lang.input("y", (6,), dt.f64), lang.input("c", (6,), dt.bool_)
+
+    def zero(i: lang.Ix, d: DType) -> E:
+        return select(index(i) < 3, const(-0.0, d), const(math.nan, d))
+
+    return program((x, y, c), [
+        tensor((6, 19), lambda i, j: zero(i, dt.f32)), tensor((6, 19), lambda i, j: zero(i, dt.f64)),
+        tensor((6, 19), lambda i, j: x[i]), tensor((6, 19), lambda i, j: y[i]), tensor((6, 19), lambda i, j: c[i]),
+        tensor((6, 19), lambda i, j: const(-0.0, dt.f32)), tensor((6, 19), lambda i, j: convert(c[i], dt.i64) + index(j)),
+    ])  # fmt: skip
+
+
+@case
 def rank_zero() -> Program:
     x = f32("x")
     y = f32("y", 9)

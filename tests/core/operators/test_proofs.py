@@ -1,0 +1,41 @@
+"""Every access in the meaning of every overload is proved in bounds; what is kept for run time are the stated checks only."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.core.lang import requires
+from assay.core.operators import FAMILIES, OPERATORS
+from assay.verify.bounds import prove
+
+CHECKED = {  # families with operators that read an index, or divide, by what they find in data
+    "division", "indexing", "scatter", "losses",
+}  # fmt: skip
+
+
+def unproved(family: str, *, rows: slice) -> list[str]:
+    """What was not proved, but for the checks that the meaning itself asks for."""
+    found: list[str] = []
+    for o in OPERATORS.values():
+        if o.family != family or o.inplace_of is not None:
+            continue
+        for arguments in list(o.samples())[rows]:
+            p = o.program(*arguments)
+            kept = [r for r in prove(p).obligations if r.status != "proved"]
+            checks = len(requires(p))
+            assert family in CHECKED or not checks, f"{o.name}{arguments} has a check at run time"
+            stated = [r for r in kept if r.status == "kept" and r.where.endswith(": require")]
+            found += [f"{o.name}{arguments}: {r.kind} {r.where} {r.status}" for r in kept if r not in stated]
+            assert len(stated) <= checks
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_accesses_are_proved(family):
+    assert unproved(family, rows=slice(0, None, 5)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("family", FAMILIES)
+def test_accesses_of_every_sample_are_proved(family):
+    assert unproved(family, rows=slice(None)) == []

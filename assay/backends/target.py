@@ -13,6 +13,7 @@ from pathlib import Path
 class Target:
     """`bytes` of a vector register, `registers` of them: 64 with AVX-512, 32 with AVX2, else 16.
 
+    `instructions` names the part of the prelude that says what has an instruction: "avx512", "avx2", or "lanes" (nothing).
     `lanes` counts f32 elements; a vector of f64 or i64 with as many lanes is a pair of registers.
     `identity` distinguishes machines whose code differs (part of the key of the build cache).
     """
@@ -20,6 +21,7 @@ class Target:
     arch: str
     bytes: int
     registers: int
+    instructions: str
     identity: str
 
     @property
@@ -35,8 +37,8 @@ def of(arch: str, features: frozenset[str], identity: str) -> Target:
     """The target of an architecture with these /proc/cpuinfo features."""
     if arch == "x86_64" and features >= {"avx2", "fma", "f16c"}:
         wide = features >= {"avx512f", "avx512dq", "avx512vl"}
-        return Target(arch, 64 if wide else 32, 32 if wide else 16, identity)
-    return Target(arch, 16, 16 if arch == "x86_64" else 32, identity)
+        return Target(arch, 64, 32, "avx512", identity) if wide else Target(arch, 32, 16, "avx2", identity)
+    return Target(arch, 16, 16 if arch == "x86_64" else 32, "lanes", identity)
 
 
 @cache

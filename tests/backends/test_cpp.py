@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from assay.backends import cpp
 from assay.backends.build import FLAGS
 from assay.backends.cpp import compile_many, compile_program
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
+from assay.backends.target import host
 from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.dtypes import DType
@@ -20,6 +23,7 @@ from assay.core.errors import InternalError, Unsound, UserError
 from assay.core.lang import E, Program, T, const, convert, fold, op, program, tensor
 from assay.core.row import TABLE, Row
 from assay.semantics.denote import RequireError, bits_equal, run
+from tests.backends import plans
 from tests.backends.plans import FEATURES, plan
 from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, wrapped
 
@@ -40,6 +44,18 @@ def test_bits(feature: str) -> None:
     made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
     bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
     assert bad == {}
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_bits_on_other_widths_of_vectors(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(host(), bytes=width, instructions="lanes")
+    for module in (cpp, plans):
+        monkeypatch.setattr(module, "host", lambda: other)
+    programs = build(("relu_sum", "masks", "gather", "transposes", "conv2d_stride", "bf16_chain", "argmax", "matmul_f64"))
+    for feature in ("jam", "transpose") if width == 64 else ("vector", "rowvec"):
+        made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
+        bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
+        assert bad == {}
 
 
 def test_chosen_plans() -> None:

@@ -23,8 +23,7 @@ _TEXT = Path(__file__).parent / "text"
 def prelude(target: Target) -> str:
     """The prelude for the vectors of `target`."""
     w, h = target.lanes, target.lanes // 2
-    own = {32: "avx2", 64: "avx512"}.get(target.bytes, "lanes") if target.x86 else "lanes"
-    parts = ["types", "convert", "scalar", own, "operations"]
+    parts = ["types", "convert", "scalar", target.instructions, "operations"]
     text = "".join((_TEXT / f"{part}.h").read_text(encoding="utf-8") for part in parts)
     names = [f"v{k}" for k in range(w)]
     holes = {

@@ -8,8 +8,8 @@ from assay.core.lang import requires
 from assay.core.operators import FAMILIES, OPERATORS
 from assay.verify.bounds import prove
 
-CHECKED = {  # families with operators that read an index, or divide, by what they find in data
-    "division", "indexing", "scatter", "losses",
+CHECKED = {  # families with operators that check values: an index, a divisor, a probability read from data
+    "division", "indexing", "scatter", "losses", "random",
 }  # fmt: skip
 
 

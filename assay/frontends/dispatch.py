@@ -17,7 +17,7 @@ from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
 from assay.frontends import source, tensor
 from assay.frontends.cell import Link
-from assay.frontends.value import STATE, Value, find, has_list_result, process, view_layouts
+from assay.frontends.value import STATE, Value, find, has_list_result, process
 
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 
@@ -131,7 +131,7 @@ def store(target: Any, new: Value, writer: str) -> Any:
 def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
     """The results of a view operator: handles on the same cell where the view is expressible in its memory, else copies."""
     out = process(op, values)
-    shared = view_layouts(op, values) is not None
+    shared = all(v.shares for v in out) if isinstance(out, tuple) else out.shares
     if not shared and op.base in ("view", "view_as", "unflatten"):
         raise UserError(
             f"{source.quoted()}  {op.base} to {list(values[1])}: no strides express it over {list(values[0].shape)} with strides "

@@ -39,15 +39,17 @@ class Value:
     """An immutable tensor value.
 
     `array` holds its elements (None under Abstract), `strides` counts elements (it decides whether a reshape is a view),
-    `meta` is what each interpreter knows of it.
+    `shares` says that it lies in the memory of the first argument of the view that made it, `meta` is what each
+    interpreter knows of it.
     """
 
-    __slots__ = ("array", "dtype", "meta", "shape", "strides")
+    __slots__ = ("array", "dtype", "meta", "shape", "shares", "strides")
     array: np.ndarray | None
     shape: tuple[int, ...]
     dtype: DType
     strides: tuple[int, ...]
     meta: dict[Any, Any]
+    shares: bool
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -56,6 +58,7 @@ class Value:
         size = array.itemsize
         self.strides = tuple([s // size for s in array.strides])
         self.meta = {}
+        self.shares = False
 
     def __repr__(self) -> str:
         return f"<value {self.dtype.name}{list(self.shape)}{'' if self.array is not None else ' abstract'}>"
@@ -67,7 +70,7 @@ TENSOR_TYPES.append(Value)
 def abstract(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...] | None = None) -> Value:
     """A value of which only shape, type and strides are known (None: contiguous)."""
     v = Value.__new__(Value)
-    v.array, v.shape, v.dtype, v.meta = None, shape, dtype, {}
+    v.array, v.shape, v.dtype, v.meta, v.shares = None, shape, dtype, {}, False
     v.strides = contiguous_strides(shape) if strides is None else strides
     return v
 
@@ -78,6 +81,11 @@ def leaked(value: Value) -> UserError:
         f"{source.quoted()}  this uses a tensor ({value.dtype.name}{list(value.shape)}) of a capture that is over, so it has no "
         "elements; return tensors from a captured function instead of keeping them in a global or an attribute"
     )
+
+
+def _shared(v: Value) -> Value:
+    v.shares = True
+    return v
 
 
 def same_value(v: Value, strides: tuple[int, ...]) -> Value:
@@ -127,7 +135,7 @@ class Eager(Interpreter):
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
         placed = view_layouts(op, args) if op.view else None
         if placed is not None:
-            made = [Value(strided(args[0].array, layout)) for layout in placed]
+            made = [_shared(Value(strided(args[0].array, layout))) for layout in placed]
         else:
             program = op.program(*args)
             _check_memory(op, program)
@@ -148,7 +156,7 @@ class Abstract(Interpreter):
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
         placed = view_layouts(op, args) if op.view else None
         if placed is not None:
-            made = [abstract(p.shape, args[0].dtype, p.strides) for p in placed]
+            made = [_shared(abstract(p.shape, args[0].dtype, p.strides)) for p in placed]
         else:
             made = [abstract(t.shape, t.dtype) for t in op.program(*args).outputs]
         return tuple(made) if has_list_result(op) else made[0]

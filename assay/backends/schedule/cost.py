@@ -20,9 +20,10 @@ from assay.backends.schedule.summary import Access, Fold, Summary
 WINDOW = 250  # instructions in flight: the latency of a longer body is not hidden by the next iteration
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
 STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
-RESTART = 2200.0  # bytes lost when the prefetcher starts a run
+RESTART = {"l1": 60.0, "l2": 2200.0, "l3": 6000.0}  # bytes that could have come while the prefetcher starts a run
+PAGE = 4096.0  # runs that follow each other this closely are prefetched: starting them costs bandwidth, not time to wait
+FROM_DATA = 4.0  # rows at unknown addresses that instructions in flight fetch side by side
 TRACKED = 16  # streams that a prefetcher follows
-RESTART_L1 = 60.0  # the same from L2, where instructions in flight hide most of it
 SPILL = 0.08  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
@@ -33,7 +34,7 @@ ROLLED = 0.7  # cycles an iteration of a loop of scalars that "rowvec" would hav
 LOOP = 1.0  # cycles an iteration
 START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
 LINE = 64
-SHARE = {"l1": 1.0, "l2": 0.9, "l3": 0.5}  # what part of a cache a kernel can count on
+SHARE = {"l1": 1.0, "l2": 1.0, "l3": 0.5}  # what part of a cache a kernel can count on
 STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
 POOL_US = 1.0  # to wake the threads and to wait for them, beside the round trip that was measured
 
@@ -301,7 +302,8 @@ def traffic(nest: Nest) -> dict[str, Traffic]:
     for level, out in result.items():
         size = getattr(m, level) * SHARE[level]
         if total > size:
-            _misses(nest, walks, out, size, getattr(m, level) // getattr(m, f"{level}_ways"), level == "l1")
+            way = 0 if level == "l3" else getattr(m, level) // getattr(m, f"{level}_ways")  # L3 spreads addresses over its sets
+            _misses(nest, walks, out, size, way, level)
     return result
 
 
@@ -339,7 +341,7 @@ def _walk(nest: Nest, a: Access) -> _Walk:
     return _Walk(a, loops, first, ladder, lines, dims, width)
 
 
-def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int, rows: bool) -> None:
+def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int, level: str) -> None:
     footprint: dict[int, float] = {}
     innermost: dict[int, float] = {}
     for w in walks:
@@ -347,25 +349,25 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         for (lines, count, _, _), j in zip(w.ladder, w.loops, strict=True):
             while q < count:  # a power-of-two stride reaches few sets
                 n, d = w.dims[q]
-                reached *= min(n, way // math.gcd(way, d)) if d >= LINE else max(1.0, n * d / LINE)
+                reached *= (min(n, way // math.gcd(way, d)) if way else n) if d >= LINE else max(1.0, n * d / LINE)
                 q += 1
             held = lines * LINE * (max(1.0, way / LINE / reached) if reached < lines else 1.0)
             footprint[j] = footprint.get(j, 0.0) + held
             if j == w.loops[0]:
                 innermost[j] = innermost.get(j, 0.0) + held
     streams_open: dict[int, float] = {}
-    runs: list[tuple[float, float, int]] = []
+    runs: list[tuple[float, float, float]] = []
     for w in walks:
-        run, streams = _run(w)
-        j = w.loops[0] if w.loops else -1
+        runs.append(_run(w))
         if w.access.kind != "row":
-            streams_open[j] = streams_open.get(j, 0.0) + streams
-        runs.append((run, streams, j))
+            j = w.loops[0] if w.loops else -1
+            streams_open[j] = streams_open.get(j, 0.0) + runs[-1][2]
     seen: list[_Walk] = []
-    for w, (run, streams, j) in zip(walks, runs, strict=True):
-        if w.access.kind == "row" and not rows:
+    for w, (run, reach, streams) in zip(walks, runs, strict=True):
+        if w.access.kind == "row" and level != "l1":
             continue
-        lines = w.lines[1] * CONFLICT if w.loops and innermost[j] > size else w.lines[0]
+        thrashed = bool(w.loops) and innermost[w.loops[0]] > size
+        lines = w.lines[1] * CONFLICT if thrashed else w.lines[0]
         for (_, _, n, d), loop in zip(w.ladder, w.loops, strict=True):
             if footprint[loop] <= size:
                 lines *= 1 if d == 0 else n if d >= LINE else max(1.0, n * d / LINE)
@@ -374,36 +376,43 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         if any(_shared(nest, w, other, footprint, size) for other in seen):
             continue
         seen.append(w)
-        run = max(run, LINE)
-        efficiency = run / (run + RESTART_L1) if rows else max(0.2, run / (run + RESTART / (streams + 2)))
-        if w.access.kind == "row":
-            efficiency = 1.0
-        crowd = 1.0 if rows else max(1.0, streams_open.get(j, 1.0)) ** -STREAMS
         moved = lines * LINE
+        starting = 0.0
+        if w.access.kind != "row" and not thrashed:
+            side_by_side = streams + (FROM_DATA if w.access.from_data else 0.0)
+            starting = {"l1": 1.0, "l2": 1 / (side_by_side + 2), "l3": side_by_side**-1.3}[level] * RESTART[level]
+        lost = min(4.0, starting / max(run, LINE)) * moved
+        crowd = 1.0 if level == "l1" else max(1.0, streams_open[w.loops[0] if w.loops else -1]) ** -STREAMS
+        if reach < PAGE or level == "l1":
+            out.restarted += lost
+            lost = 0.0
         if w.access.kind == "store":
-            out.written += moved / crowd
+            out.written += (moved + lost) / crowd
             out.streamed += moved * streams ** (0.5 if w.width >= LINE else 0.75)  # half lines of many rows leave apart
         else:
-            out.read += moved / crowd
-        out.restarted += moved * (1 / efficiency - 1)
+            out.read += (moved + lost) / crowd
 
 
-def _run(w: _Walk) -> tuple[float, float]:
-    """(bytes that are read one after the other, how many such runs are read side by side)."""
+def _run(w: _Walk) -> tuple[float, float, float]:
+    """(bytes read one after the other, the same with neighbouring runs read side by side, how many are side by side)."""
     run, streams = float(w.access.itemsize), 1.0
     apart: list[tuple[int, int]] = []
+    reach = run
     for n, d in w.dims:
         if d <= max(run, LINE) * 1.01:
             run = max(run, n * d)
-            for m, e in apart:  # rows read side by side that lie one after the other
-                if e <= run * 1.01:
-                    run = max(run, m * e)
+            reach = max(reach, run)
+        elif d <= reach * 1.01:
+            reach = max(reach, n * d)
         elif streams * n > TRACKED:
             break
         else:
             streams *= n
             apart.append((n, d))
-    return run, streams
+        for m, e in apart:
+            if e <= reach * 1.01:
+                reach = max(reach, m * e)
+    return run, reach, streams
 
 
 def _shared(nest: Nest, a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:

@@ -138,6 +138,10 @@ def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: 
     """No jam, or neighbours of one axis: where something in a fold is reused, or where sums run side by side."""
     yield ()
     if not k.folds:
+        if vector is not None and _transposed(k, vector):
+            for axis in big:
+                if axis != vector and any(a.steps.get(axis) == 1 for a in k.accesses):
+                    yield from (((axis, u),) for u in (4, 8) if u <= k.shape[axis])
         return
     inner = sum(1 << f.var for f in k.folds)
     useful = [
@@ -183,6 +187,6 @@ def _carries(k: Summary, vector: int | None, big: list[int], *, wide: bool) -> I
     if vector is None or k.rows or k.chained or len(k.folds) != len(k.tensors):
         return
     if all(f.accumulators == 1 and f.place == axes and f.n == k.folds[0].n for f in k.folds):
-        for carry in (4, 8, 64, 256) if wide else (8,):
+        for carry in (4, 8, 16, 64, 256) if wide else (8,):
             if 2 * carry <= k.folds[0].n:
                 yield carry

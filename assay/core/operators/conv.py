@@ -194,6 +194,7 @@ _TRANSPOSED_1 = ((like(1, 2, 4), like(2, 3, 3), like(3), (2,), (1,), (1,), 1, (1
 _TRANSPOSED_2 = ((like(1, 2, 3, 3), like(2, 3, 3, 3), like(3), (2, 2), (1, 1), (1, 0), 1, (1, 1)),
                  (like(1, 4, 2, 3), like(4, 2, 2, 2), None, (1, 3), (0, 1), (0, 2), 2, (1, 2)),
                  (like(2, 2, 2), like(2, 1, 1, 1), None, (1, 1), (0, 0), (0, 0), 1, (1, 1)))  # fmt: skip
+_TRANSPOSED_3 = ((like(1, 2, 2, 2, 2), like(2, 1, 2, 1, 2), like(1), (1, 2, 1), (0, 0, 1), (0, 1, 0), 1, (1, 1, 1)),)
 
 
 @operator("conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
@@ -211,6 +212,15 @@ def conv_transpose2d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Si
                      groups: int, dilation: Sizes) -> T:  # fmt: skip
     """The transposed convolution of [n, c, h, w] with [c, o / groups, kh, kw]: a fold over (channel, kh, kw), the bias last."""
     x, batched = _batched(x, 2)
+    return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
+
+
+@operator("conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
+          "int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor", samples=listed(*_TRANSPOSED_3))  # fmt: skip
+def conv_transpose3d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, output_padding: Sizes, groups: int,
+                     dilation: Sizes) -> T:  # fmt: skip
+    """The transposed convolution of [n, c, d, h, w] with [c, o / groups, kd, kh, kw]: a fold over (channel, k), the bias last."""
+    x, batched = _batched(x, 3)
     return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
 
 
@@ -236,6 +246,3 @@ def convolution(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, 
     if is_transposed:
         return transposed(x, weight, bias, stride, padding, dilation, output_padding, groups)
     return correlate(x, weight, bias, stride, padding, padding, dilation, groups)
-
-
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "convolution", "correlate", "transposed"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from assay.core import dtypes as dt
+from assay.core.dtypes import compute_dtype
 from assay.core.errors import UserError
 from assay.core.index import Ix
 from assay.core.lang import E, T, as_index, const, convert, index, load, load_or_zero, op, select
 from assay.core.operators.build import dim as axis_of
-from assay.core.operators.build import elements, result_type, same_type
-from assay.core.operators.guards import clamped, load_or
+from assay.core.operators.build import elements, fold_axes, lift, result_type, same_type
+from assay.core.operators.guards import both, clamped, inside, load_or
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, Samples, like, listed
 from assay.core.operators.views import reindexed
@@ -255,6 +256,20 @@ def replication_pad2d(self: T, padding: Sequence[int]) -> T:
     return _replicate(self, padding)
 
 
+@operator("reflection_pad3d(Tensor self, int[6] padding) -> Tensor", samples=_spatial(3, (2, 1, 0, 2, 1, 1)))
+def reflection_pad3d(self: T, padding: Sequence[int]) -> T:
+    """The last three axes mirrored at their ends."""
+    _needs_axes(self, 3, padding)
+    return _reflect(self, padding)
+
+
+@operator("replication_pad3d(Tensor self, int[6] padding) -> Tensor", samples=_spatial(3, (5, 1, 0, 4, 1, 1)))
+def replication_pad3d(self: T, padding: Sequence[int]) -> T:
+    """The last three axes with their end elements repeated."""
+    _needs_axes(self, 3, padding)
+    return _replicate(self, padding)
+
+
 # ------------------------------------------------------------------------------------------------ windows of pixels
 
 
@@ -290,6 +305,16 @@ def pixel_unshuffle(self: T, downscale_factor: int) -> T:
     return elements(shape, body, self.dtype)
 
 
+@operator("channel_shuffle(Tensor self, int groups) -> Tensor",
+          samples=listed((like(1, 6, 2, 2), 2), (like(2, 6, 3), 3), (like(1, 4, 1, 2), 1)))  # fmt: skip
+def channel_shuffle(self: T, groups: int) -> T:
+    """y[n, c*groups + g, ..] = self[n, g*(channels/groups) + c, ..]"""
+    if len(self.shape) < 3 or groups < 1 or self.shape[1] % groups:
+        raise UserError(f"shape {list(self.shape)} with {groups} groups; needs 3 axes or more, the second a multiple of groups")
+    depth = self.shape[1] // groups
+    return elements(self.shape, lambda n, c, *i: load(self, n, c % groups * depth + c // groups, *i), self.dtype)
+
+
 @operator("im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
           samples=listed((like(1, 2, 4, 5), (2, 3), (1, 1), (0, 0), (1, 1)), (like(2, 3, 3), (2, 2), (2, 1), (1, 1), (2, 1)),
                          (like(2, 1, 3, 3), (1, 1), (1, 1), (0, 0), (1, 1))))  # fmt: skip
@@ -310,3 +335,35 @@ def im2col(self: T, kernel_size: Sequence[int], dilation: Sequence[int], padding
 
     return elements((*lead, c * kh * kw, oh * ow), body, self.dtype)
 
+
+@operator("col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+          samples=listed((like(1, 12, 6), (4, 4), (2, 3), (1, 1), (0, 0), (1, 1)),
+                         (like(8, 8), (3, 3), (2, 2), (2, 1), (1, 1), (2, 1)),
+                         (like(2, 1, 9), (3, 3), (1, 1), (1, 1), (0, 0), (1, 1))))  # fmt: skip
+def col2im(self: T, output_size: Sequence[int], kernel_size: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+           stride: Sequence[int]) -> T:  # fmt: skip
+    """y[n, c, p] = sum over (a, b) of self[n, (c, a, b), window] with window*stride + (a, b)*dilation - padding = p (fold).
+
+    A left fold from +0 in the order of (a, b); the transpose of im2col.
+    """
+    (kh, kw), (dh, dw), (ph, pw), (sh, sw) = kernel_size, dilation, padding, stride
+    height, width = output_size
+    oh, ow = (height + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (width + 2 * pw - dw * (kw - 1) - 1) // sw + 1
+    if len(self.shape) not in (2, 3) or self.shape[-2] % (kh * kw) or self.shape[-1] != oh * ow:
+        raise UserError(f"columns of shape {list(self.shape)}; needs a multiple of {kh * kw} rows and {oh} * {ow} columns")
+    how = compute_dtype(self.dtype)
+
+    def body(*i: Ix) -> E:
+        *n, c, y, x = i
+
+        def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
+            row, column = y + ph - k[0] * dh, x + pw - k[1] * dw
+            held = inside([row // sh, column // sw], [oh, ow])
+            for q, s in ((row, sh), (column, sw)):
+                held = both(held, op("eq", index(q % s), 0)) if s > 1 else held
+            term = load(self, *n, c * (kh * kw) + k[0] * kw + k[1], row // sh * ow + column // sw)
+            return (select(held, accs[0] + lift(term), accs[0]),)
+
+        return fold_axes((kh, kw), [const(0, how)], step)[0]
+
+    return elements((*self.shape[:-2], self.shape[-2] // (kh * kw), height, width), body, self.dtype)

@@ -157,6 +157,25 @@ def max_pool2d_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding:
     return _max_pool_at(self, windows(self, 2, kernel_size, stride, padding, dilation, ceil=ceil_mode))
 
 
+_MAX_3 = ((like(1, 2, 4, 4, 3), (2, 2, 1), (), (0, 0, 0), (1, 1, 1), False),
+          (like(2, 3, 5, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), (1, 1, 2), True))  # fmt: skip
+
+
+@operator("max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
+          "bool ceil_mode=False) -> Tensor", samples=listed(*_MAX_3))  # fmt: skip
+def max_pool3d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> T:
+    """The maximum of each window of the last three axes; padding counts as -inf; NaN propagates."""
+    return _max_pool(self, windows(self, 3, kernel_size, stride, padding, dilation, ceil=ceil_mode))
+
+
+@operator("max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
+          "bool ceil_mode=False) -> (Tensor, Tensor)", samples=listed(*_MAX_3))  # fmt: skip
+def max_pool3d_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
+                            ceil_mode: bool) -> tuple[T, T]:  # fmt: skip
+    """max_pool3d, and the row-major position of each maximum in its volume: the first NaN, else the first of equal ones."""
+    return _max_pool_at(self, windows(self, 3, kernel_size, stride, padding, dilation, ceil=ceil_mode))
+
+
 # ------------------------------------------------------------------------------------------------ average
 
 
@@ -221,6 +240,17 @@ def avg_pool2d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_
                divisor_override: int | None) -> T:  # fmt: skip
     """The sum of each window of the last two axes (a left fold from +0) divided by its size, padding counted or not."""
     w = windows(self, 2, kernel_size, stride, padding, (1, 1), ceil=ceil_mode)
+    return _avg_pool(self, w, include_pad=count_include_pad, divisor=divisor_override)
+
+
+@operator("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
+          "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+          samples=listed((like(1, 2, 4, 4, 3), (2, 2, 1), (), (0, 0, 0), False, True, None),
+                         (like(2, 3, 5, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), True, False, None)))  # fmt: skip
+def avg_pool3d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
+               divisor_override: int | None) -> T:  # fmt: skip
+    """The sum of each window of the last three axes (a left fold from +0) divided by its size, padding counted or not."""
+    w = windows(self, 3, kernel_size, stride, padding, (1, 1, 1), ceil=ceil_mode)
     return _avg_pool(self, w, include_pad=count_include_pad, divisor=divisor_override)
 
 
@@ -304,6 +334,7 @@ def _adaptive_max(x: T, axes: int, out: Sizes) -> tuple[T, T]:
 _ADAPTIVE_1 = ((like(2, 3, 8), (4,)), (like(3, 7), (3,)), (like(1, 1, 3), (5,)), (like(2, 2, 5), (1,)))
 _ADAPTIVE_2 = ((like(1, 2, 4, 6), (2, 3)), (like(2, 5, 7), (3, 2)), (like(1, 1, 2, 3), (3, 1)), (like(1, 2, 5, 5), (1, 1)),
                *((like(1, 1, 4, 5, dtype=d), (2, 2)) for d in FLOATS[1:]))  # fmt: skip
+_ADAPTIVE_3 = ((like(1, 2, 4, 2, 3), (2, 2, 1)), (like(2, 3, 5, 2), (2, 3, 1)))
 
 
 @operator("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", samples=listed(*_ADAPTIVE_1))
@@ -319,6 +350,13 @@ def adaptive_avg_pool2d(self: T, output_size: Sizes) -> T:
     return _adaptive_avg(self, 2, output_size)
 
 
+@operator("adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", samples=listed(*_ADAPTIVE_3))
+@operator("_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", samples=listed(*_ADAPTIVE_3))
+def adaptive_avg_pool3d(self: T, output_size: Sizes) -> T:
+    """The mean of the spans of the last three axes (see adaptive_avg_pool1d), in row-major order."""
+    return _adaptive_avg(self, 3, output_size)
+
+
 @operator("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", samples=listed(*_ADAPTIVE_1))
 def adaptive_max_pool1d(self: T, output_size: Sizes) -> tuple[T, T]:
     """The maximum of x[floor(i*n/m) .. ceil((i+1)*n/m) - 1] for i < m, and its position."""
@@ -329,3 +367,9 @@ def adaptive_max_pool1d(self: T, output_size: Sizes) -> tuple[T, T]:
 def adaptive_max_pool2d(self: T, output_size: Sizes) -> tuple[T, T]:
     """The maximum of the spans of the last two axes, and its row-major position in the plane."""
     return _adaptive_max(self, 2, output_size)
+
+
+@operator("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", samples=listed(*_ADAPTIVE_3))
+def adaptive_max_pool3d(self: T, output_size: Sizes) -> tuple[T, T]:
+    """The maximum of the spans of the last three axes, and its row-major position in the volume."""
+    return _adaptive_max(self, 3, output_size)

@@ -15,7 +15,7 @@ from assay.core import philox
 from assay.core.dtypes import DType, compute_dtype
 from assay.core.errors import UserError
 from assay.core.index import Ix, affine, ix
-from assay.core.lang import E, T, const, convert, extern, index, load, op, select, tensor
+from assay.core.lang import E, T, const, convert, extern, folds, index, load, op, require, select, tensor
 from assay.core.operators.build import at, broadcast, elements, lift, need_float
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import FLOATS, Like, like, listed
@@ -141,6 +141,64 @@ def randperm(state: T, n: int, dtype: DType | None) -> T:
     keys = elements((n,), lambda i: philox.integer(drawn(state, (n,), [i])), dt.i64)
     order = extern("sort", (keys,), (0, False), 1, (n,), dt.i64, lo=0, hi=max(n - 1, 0))
     return elements((n,), lambda i: load(order, i), dtype or dt.i64)
+
+
+@operator("exponential.state(Tensor state, int[] size, float lambd=1.0, *, ScalarType? dtype=None) -> Tensor",
+          samples=listed((STATE, (2, 3), 1.0, None), (STATE, (4,), 0.5, dt.f64), (STATE, (4,), 2.0, dt.bf16)))  # fmt: skip
+def exponential(state: T, size: Sequence[int], lambd: float, dtype: DType | None) -> T:
+    """-log(1 - u) / lambd, u as in rand, in the type of computation."""
+    need_state(state)
+    if not lambd > 0:
+        raise UserError(f"lambd={lambd}; allowed: > 0")
+    chosen = _float(dtype)
+    return elements(size, lambda *i: waiting_time(drawn(state, size, i), chosen) / const(lambd, compute_dtype(chosen)), chosen)
+
+
+def waiting_time(w: philox.Words, dtype: DType) -> E:
+    """Exponential with mean 1: -log(1 - u)."""
+    return -op("log1p", -philox.uniform(w, compute_dtype(dtype)))
+
+
+def priority(weight: E, w: philox.Words) -> E:
+    """weight / waiting time, 0 where the weight is 0: the largest of several belongs to each in proportion to its weight."""
+    return select(op("eq", weight, 0), const(0, weight.dtype), weight / waiting_time(w, weight.dtype))
+
+
+@operator("multinomial.state(Tensor state, Tensor self, int num_samples, bool replacement=False) -> Tensor",
+          samples=listed((STATE, like(5, lo=0.1, hi=1), 3, False), (STATE, like(2, 4, lo=0.1, hi=1), 4, False),
+                         (STATE, like(2, 4, lo=0.1, hi=1), 7, True),
+                         (STATE, like(3, dtype=dt.f16, lo=0.1, hi=1), 2, True)))  # fmt: skip
+def multinomial(state: T, self: T, num_samples: int, replacement: bool) -> T:
+    """Categories of the last axis drawn with the weights `self`, `num_samples` a row.
+
+    Without replacement: the num_samples categories of the largest weight / waiting time.  With it, sample s is the one
+    with the largest weight / waiting time of its own draw.  Of equal ones the first: those of weight 0 come last, in order.
+    A negative, infinite or NaN weight is a ValueError.
+    """
+    need_state(state)
+    how = compute_dtype(need_float(self))
+    if len(self.shape) not in (1, 2) or not self.shape[-1]:
+        raise UserError(f"weights of shape {list(self.shape)}; needs one or two axes, the last not empty")
+    n = self.shape[-1]
+    if num_samples < 1 or (not replacement and num_samples > n):
+        raise UserError(f"num_samples={num_samples} of {n} categories; allowed: 1..{n} without replacement, >= 1 with it")
+    weight = tensor(self.shape, lambda *i: lift(load(self, *i)))
+    held = (weight.body >= 0) & (weight.body < math.inf)
+    checked = require(self.shape, weight.body, held, "[ValueError] a weight must be finite and >= 0, not {value} at {index}")
+    if not replacement:
+        keys = elements(self.shape, lambda *i: priority(load(checked, *i), drawn(state, self.shape, i)), how)
+        shape = (*self.shape[:-1], num_samples)
+        return extern("topk", (keys,), (num_samples, len(self.shape) - 1, True), 1, shape, dt.i64, lo=0, hi=n - 1)
+    places = (*self.shape[:-1], num_samples)
+
+    def best(*i: Ix) -> E:
+        def step(m: E, at_: E, c: Ix) -> tuple[E, ...]:
+            key = priority(load(checked, *i[:-1], c), drawn(state, (*places, n), (*i, c)))
+            return op("max", m, key), select(m < key, index(c), at_)
+
+        return folds(n, (const(-math.inf, how), const(0, dt.i64)), step)[1]
+
+    return elements(places, best, dt.i64)
 
 
 @operator("bernoulli.state(Tensor state, Tensor self) -> Tensor",

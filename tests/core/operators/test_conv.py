@@ -72,6 +72,7 @@ REFERENCES = {
     **{f"conv{n}d.{o}": direct for n in (1, 2, 3) for o in ("default", "padding")},
     "conv_transpose1d.default": turned,
     "conv_transpose2d.input": turned,
+    "conv_transpose3d.input": turned,
     "convolution.default": general,
 }
 

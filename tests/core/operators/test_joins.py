@@ -66,6 +66,21 @@ def _im2col(x: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> An
     return y if x.ndim == 4 else y[0]
 
 
+def _col2im(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Every window added to its place, kernel positions in row-major order."""
+    x3 = x if x.ndim == 3 else x[None]
+    n, rows, _ = x3.shape
+    c = rows // math.prod(kernel)
+    y = np.zeros((n, c, *(m + 2 * p for m, p in zip(size, padding, strict=True))), x.dtype)
+    h, w = ((m - d * (k - 1) - 1) // s + 1 for m, d, k, s in zip(y.shape[2:], dilation, kernel, stride, strict=True))
+    cells = x3.reshape(n, c, *kernel, h, w)
+    for a, b in np.ndindex(*kernel):
+        at = (slice(a * dilation[0], None, stride[0]), slice(b * dilation[1], None, stride[1]))
+        y[(slice(None), slice(None), *at)][:, :, :h, :w] += cells[:, :, a, b]
+    y = y[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    return y if x.ndim == 3 else y[0]
+
+
 def _shuffle(x: Any, r: int) -> Any:
     *lead, c, h, w = x.shape
     y = x.reshape(*lead, c // r**2, r, r, h, w)
@@ -89,11 +104,15 @@ REFERENCES = {
     "pad.default": _pad,
     "reflection_pad1d.default": _pad,
     "reflection_pad2d.default": _pad,
+    "reflection_pad3d.default": _pad,
     "replication_pad1d.default": lambda x, p: _pad(x, p, "replicate"),
     "replication_pad2d.default": lambda x, p: _pad(x, p, "replicate"),
+    "replication_pad3d.default": lambda x, p: _pad(x, p, "replicate"),
     "pixel_shuffle.default": _shuffle,
     "pixel_unshuffle.default": _unshuffle,
     "im2col.default": _im2col,
+    "col2im.default": _col2im,
+    "channel_shuffle.default": lambda x, g: x.reshape(x.shape[0], g, -1, *x.shape[2:]).swapaxes(1, 2).reshape(x.shape),
 }
 
 

@@ -89,14 +89,19 @@ def avg_pool(axes: int) -> Callable[..., Any]:
 REFERENCES = {
     "max_pool1d.default": lambda *a: max_pool(1)(*a)[0],
     "max_pool2d.default": lambda *a: max_pool(2)(*a)[0],
+    "max_pool3d.default": lambda *a: max_pool(3)(*a)[0],
     "max_pool1d_with_indices.default": max_pool(1),
     "max_pool2d_with_indices.default": max_pool(2),
+    "max_pool3d_with_indices.default": max_pool(3),
     "avg_pool1d.default": avg_pool(1),
     "avg_pool2d.default": avg_pool(2),
+    "avg_pool3d.default": avg_pool(3),
     **{f"{name}.default": lambda x, sizes, axes=axes: means(x, axes, list(spans(x, axes, sizes)), lambda inside, _: inside)
-       for name, axes in (("adaptive_avg_pool1d", 1), ("adaptive_avg_pool2d", 2), ("_adaptive_avg_pool2d", 2))},
+       for name, axes in (("adaptive_avg_pool1d", 1), ("adaptive_avg_pool2d", 2), ("_adaptive_avg_pool2d", 2),
+                          ("adaptive_avg_pool3d", 3), ("_adaptive_avg_pool3d", 3))},
     "adaptive_max_pool1d.default": lambda x, sizes: maxima(x, 1, list(spans(x, 1, sizes))),
     "adaptive_max_pool2d.default": lambda x, sizes: maxima(x, 2, list(spans(x, 2, sizes))),
+    "adaptive_max_pool3d.default": lambda x, sizes: maxima(x, 3, list(spans(x, 3, sizes))),
 }  # fmt: skip
 
 

@@ -142,6 +142,36 @@ def test_bernoulli():
     assert same(evaluate(OPERATORS["bernoulli.state_p"], (STATE, p, 0.25)), (rand((200,)) < np.float32(0.25)).astype(np.float32))
 
 
+def test_exponential():
+    e = evaluate(OPERATORS["exponential.state"], (STATE, (N,), 2.0, dt.f64))
+    assert (e >= 0).all()
+    assert abs(e.mean() - 1 / 2) < 5 * math.sqrt(1 / 4 / N)
+    assert abs(e.var() - 1 / 4) < 5 * math.sqrt(8 / 16 / N)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial(replacement):
+    weights = array([1, 0, 2, 5], "f64")
+    rows = N // 4
+    first = evaluate(OPERATORS["multinomial.state"], (STATE, np.tile(weights, (rows, 1)), 1, replacement)).ravel()
+    share = np.bincount(first, minlength=4) / rows
+    assert np.abs(share - weights / 8).max() < 5 * math.sqrt(1 / 4 / rows)
+    assert share[1] == 0
+
+
+def test_multinomial_without_replacement_is_a_permutation():
+    drawn_rows = call("multinomial", STATE, np.ones((50, 6), np.float32), 6)
+    assert (np.sort(drawn_rows, 1) == np.arange(6)).all()
+    assert len({tuple(r) for r in drawn_rows.tolist()}) > 20
+    assert call("multinomial", STATE, array([0, 1, 0, 0]), 4).tolist() == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize("weight", [-1.0, nan, math.inf])
+def test_weights_that_are_no_weights(weight):
+    with pytest.raises(ValueError, match=r"a weight must be finite and >= 0, not .* at \[1\]"):
+        call("multinomial", STATE, array([1, weight]), 1)
+
+
 def test_the_state_moves_on():
     assert call("advance", STATE).tolist() == [1234, 8]
     assert call("advance", np.array([-1, (1 << 63) - 1]), 1).tolist() == [-1, -(1 << 63)]
@@ -156,6 +186,9 @@ def test_the_state_moves_on():
     ("uniform", (STATE, (1,), 2.0, 1.0), "from_ <= to"),
     ("normal", (STATE, 0.0, -1.0, (1,)), "std=-1.0"),
     ("randperm", (STATE, -1), "n=-1"),
+    ("multinomial", (STATE, array([1, 2]), 3), "allowed: 1..2 without replacement"),
+    ("multinomial", (STATE, array([]), 1), "the last not empty"),
+    ("exponential", (STATE, (2,), 0.0), "allowed: > 0"),
 ])  # fmt: skip
 def test_wrong_arguments(name, args, text):
     with pytest.raises(UserError) as raised:

@@ -76,7 +76,8 @@ REFERENCES = {
 
 
 def test_every_overload_of_the_family_has_a_formula():
-    others = {"searchsorted.Tensor", "bucketize.Tensor", "unique_dim.default", "_unique2.default", "unique_consecutive.default"}
+    others = {f"{name}.{o}" for name in ("searchsorted", "bucketize") for o in ("Tensor", "Scalar")}
+    others |= {"unique_dim.default", "_unique2.default", "unique_consecutive.default"}
     assert {o.name for o in OPERATORS.values() if o.family == "sorting" and not o.inplace_of} == {*REFERENCES, *others}
 
 
@@ -109,6 +110,8 @@ def test_searching_is_bisection(dtype, right):
     expected = np.array([find(rows.tolist(), v) for v in values.tolist()])
     assert same(call("searchsorted", rows, values, right=right), expected)
     assert same(call("bucketize", values, rows, right=right), expected)
+    assert same(call("searchsorted", rows, values[2].item(), right=right), expected[2])
+    assert same(call("bucketize", values[2].item(), rows, right=right), expected[2])
     assert same(call("bucketize", values, rows, out_int32=True, right=right), expected.astype(np.int32))
     assert same(call("searchsorted", np.stack([rows, rows]), np.stack([values, values]), side="right" if right else "left"),
                 np.stack([expected, expected]))  # fmt: skip

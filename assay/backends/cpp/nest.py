@@ -16,7 +16,7 @@ from assay.backends.cpp.folds import print_scan
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Block, Carry, Names, Printer
 from assay.backends.legality import ONE, Rep, carried, illegal, replication
-from assay.backends.placement import Fill, Loop, Placement, Store, Value
+from assay.backends.placement import Fill, Fold, Loop, Placement, Store, Value
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
@@ -98,7 +98,7 @@ class Nest:
         p = self.printer
         folds = carried(self.placement, self.target.lanes) if self.schedule.carry is not None else None
         body = Block(None)
-        p.top = p.block = body
+        p.block = body
         if folds is None:
             self._loops(0, {}, self._stores)
         else:
@@ -184,26 +184,27 @@ class Nest:
 
     # -------------------------------------------------------------------------------------------- carry
 
-    def _chunks(self, folds: tuple[object, ...]) -> None:
+    def _chunks(self, folds: tuple[Fold, ...]) -> None:
         """The fold of every store in chunks, outermost: accumulators rest in the outputs in between."""
         p, n, size = self.printer, self.placement.stores, self.schedule.carry
-        length = folds[0].loop.n  # type: ignore[attr-defined]
+        length = folds[0].loop.n
         lo, hi = "c0", "c1"
         for q, (s, f) in enumerate(zip(n, folds, strict=True)):
-            p.carries[f.loop.fold] = Carry(lo, hi, f"{lo}==0", q, s.flat)  # type: ignore[attr-defined]
+            assert f.loop.fold is not None
+            p.carries[f.loop.fold] = Carry(lo, hi, f"{lo}==0", q, s.flat)
         with p.inside(Block(p.block)) as inner:
             p.line(f"long c1=c0+{size}<{length}?c0+{size}:{length};")
             self._loops(0, {}, lambda: self._carry_stores(folds, length))
         p.block.lines += [f"for(long c0=0;c0<{length};c0+={size}){{", *inner.lines, "}"]
 
-    def _carry_stores(self, folds: tuple[object, ...], length: int) -> None:
+    def _carry_stores(self, folds: tuple[Fold, ...], length: int) -> None:
         p = self.printer
-        rest = [f.loop.fold for f in folds]  # type: ignore[attr-defined]
+        rest = [f.loop.fold for f in folds if f.loop.fold]
         p.compute(rest)
         if all(s.value is v for s, v in zip(self.placement.stores, rest, strict=True)):
             self._stores()
             return
-        with p.inside(Block(p.block, p.block.loops)) as last:
+        with p.inside(p.block.branch()) as last:
             self._stores()
         p.block.lines += [f"if(c1=={length}){{", *last.lines, "}else{"]
         for q, (s, v) in enumerate(zip(self.placement.stores, rest, strict=True)):
@@ -234,10 +235,7 @@ class Nest:
         p = self.printer
         extra = f"+{stride}L*{step}" if stride else ""
         for at in p.coordinates(self._copied()):
-            k = 0
-            for x in names.reps:
-                k = k * p.rep[x].copies + at.get(x, 0)
-            text = names.texts[k]
+            text = p.pick(names, at)
             if names.vector and v is not None and v.dtype is dt.bool_:
                 text = spell.mask(text, p.width(v), 32)
             self._store(f"o{number}", s, p.index(s.flat, at), extra, text, at, vector=names.vector)
@@ -285,10 +283,7 @@ class Nest:
             return
         names = p.names(cond)
         for at in p.coordinates(self._copied()):
-            k = 0
-            for x in names.reps:
-                k = k * p.rep[x].copies + at.get(x, 0)
-            text, flat = names.texts[k], p.index(s.flat, at)
+            text, flat = p.pick(names, at), p.index(s.flat, at)
             if not names.vector:
                 p.line(f"if(!{text})fail({slot},{p.index_text(p.base(flat), at)});")
                 continue
@@ -350,10 +345,7 @@ def _store_row(p: Printer, fill: Fill, buffer: str, flat: Ix, value: Names, body
     own = (last,) if last is not None and last in p.rep else ()
     for c in p.coordinates(own):  # type: ignore[arg-type]
         where = {**at, **c}
-        k = 0
-        for x in value.reps:
-            k = k * p.rep[x].copies + where.get(x, 0)
-        text, i = value.texts[k], p.index(flat, where)
+        text, i = p.pick(value, where), p.index(flat, where)
         if last is not None and last in p.rep and p.rep[last].lanes > 1:
             if value.vector and body.dtype is dt.bool_:
                 text = spell.mask(text, p.width(body), 32)

@@ -48,6 +48,14 @@ class Block:
         self.results: dict[Value, list[Names]] = {}
         self.broadcasts: dict[tuple[Value, int], list[str]] = {}
 
+    def branch(self) -> Block:
+        """A block in the same loops that sees what this one has, and keeps what it adds to itself."""
+        made = Block(self, self.loops)
+        made.names.update(self.names)
+        made.results.update(self.results)
+        made.broadcasts.update(self.broadcasts)
+        return made
+
 
 class Carry(NamedTuple):
     """A fold cut in chunks: it runs over [lo, hi) (C++ texts); its first value is its init where `first` holds, else the
@@ -77,10 +85,9 @@ class Printer:
         self.fill_rep = {x: r for x, r in replication(placement, schedule, target.lanes).items() if x.axis is None}
         self.at: dict[Loop, list[Ix]] = {}
         self.named: dict[Var, str] = {}
-        self.top = self.block = Block(None)
+        self.block = Block(None)
         self.buffers: list[str] = []
         self.bytes = 0  # of row buffers
-        self.bytes = 0
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
         self.loop_of = {x.var: x for x in placement.loops}
@@ -180,6 +187,13 @@ class Printer:
                 found.append(k)
             self._maps[key] = found
         return found
+
+    def pick(self, names: Names, at: dict[Loop, int]) -> str:
+        """The variable that holds the copy `at`."""
+        k = 0
+        for x in names.reps:
+            k = k * self.rep[x].copies + at.get(x, 0)
+        return names.texts[k]
 
     def texts(self, v: Value, user: tuple[Loop, ...], *, vector: bool, width: int = 0) -> list[str]:
         """The text of `v` in each copy of a user; broadcast if the user is a vector; a mask of `width` bits if not 0."""
@@ -338,10 +352,7 @@ class Printer:
         """The value that `symbol` stands for."""
         v = self.placement.symbols[symbol.mark]
         names = self.names(v)
-        k = 0
-        for x in names.reps:
-            k = k * self.rep[x].copies + at.get(x, 0)
-        text = names.texts[k]
+        text = self.pick(names, at)
         if names.vector:
             text = f"{text}[{lane}]"
         return f"(long){text}"
@@ -402,11 +413,7 @@ class Printer:
         """The C++ pointer that the load `v` reads through: a parameter, a row buffer, or the output itself."""
         access: Access = v.attr
         if isinstance(access.buffer, Fill):
-            names = self.names(v.args[0])
-            k = 0
-            for x in names.reps:
-                k = k * self.rep[x].copies + at.get(x, 0)
-            return names.texts[k]
+            return self.pick(self.names(v.args[0]), at)
         return self.outputs[access.output] if access.tensor is None else self.pointer[access.tensor]
 
     def load_at(self, p: str, d: DType, flat: Ix, guards: list[tuple[Ix, int]], at: dict[Loop, int], *,

@@ -92,7 +92,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise UserError(
             f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first"
         )
-    return Tensor(Cell(array))
+    return Tensor(Cell(array.view(np.ndarray)))  # an array object of our own: the caller's may be reshaped in place
 
 
 def from_dlpack(source: Any) -> Tensor:

@@ -272,7 +272,7 @@ class Tensor(Arithmetic):
 
     def numpy(self) -> np.ndarray:
         """The elements as a numpy array that shares the memory."""
-        return self._elements("numpy()")
+        return self._elements("numpy()").view()
 
     def item(self) -> Any:
         """The only element, as a Python number.  Raises UserError for more or fewer."""
@@ -294,7 +294,7 @@ class Tensor(Arithmetic):
         return bool(np.allclose(*arrays, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self._elements("conversion to a numpy array")
+        array = self._elements("conversion to a numpy array").view()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"cannot convert {array.dtype} to {dtype} without a copy")

@@ -57,7 +57,7 @@ class Entry:
     """One compiled signature.
 
     `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
-    call is: arrays in, executable, arrays out.
+    call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
     """
 
     captured: Captured
@@ -70,10 +70,10 @@ class Entry:
     def __post_init__(self) -> None:
         c = self.captured
         self.mutates = bool(c.changed)
-        plain = all(s.kind == "argument" for s in c.sources) and not c.changed
+        self.bound = [(s.index, None if s.kind == "argument" else s.memory(())) for s in c.sources if s.kind != "storage"]
+        plain = not c.changed and all(a is None or a.flags.c_contiguous for _, a in self.bound)
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
-        self.order = tuple(s.index for s in c.sources)
-        self.in_order = self.order == tuple(range(len(self.described)))
+        self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
         self.single = self.fast and c.structure == LEAF
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
@@ -186,7 +186,9 @@ class Compiled:
             return self._slow(args, kwargs)
         entry, as_tensors = found
         entry.hits += 1
-        results = entry.executable(arrays if entry.in_order else [arrays[k] for k in entry.order])
+        if not entry.in_order:
+            arrays = [arrays[k] if a is None else a for k, a in entry.bound]
+        results = entry.executable(arrays)
         if entry.single:
             return wrap(results[0]) if as_tensors else results[0]
         leaves = [results[o.index] for o in entry.captured.outputs]

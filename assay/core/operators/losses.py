@@ -13,11 +13,13 @@ from assay.core.dtypes import DType, compute_dtype
 from assay.core.errors import OutOfBounds, UserError
 from assay.core.index import Ix
 from assay.core.lang import E, T, const, convert, fold, load, op, require, select, tensor
-from assay.core.operators.build import at, broadcast, cast, elements, fold_axes, inserted, lift, need_float, result_type
+from assay.core.operators.build import at, broadcast, cast, constant, dims, elements, inserted, lift, need_float, result_type
 from assay.core.operators.build import dim as axis_of
 from assay.core.operators.guards import INDEX_TYPES
+from assay.core.operators.reductions import average, total
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import FLOATS, like, listed
+from assay.core.operators.softmax import log_softmax_over
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -28,18 +30,22 @@ def need_reduction(reduction: int) -> None:
         raise UserError(f"reduction={reduction}; allowed: 0 (none), 1 (mean), 2 (sum)")
 
 
-def total(x: T) -> E:
-    """The sum of all elements, a left fold from +0."""
-    return fold_axes(x.shape, [const(0, x.dtype)], lambda a, i: (a[0] + load(x, *i),))[0]
+def all_of(x: T) -> T:
+    """The sum of all elements."""
+    return total(x, dims(None, len(x.shape)), x.dtype, keepdim=False)
 
 
-def reduced(terms: T, reduction: int, dtype: DType, count: E | None = None) -> T:
-    """`terms`, their sum divided by `count` (by default their number), or their sum, rounded to `dtype` once."""
+def reduced(terms: T, reduction: int, dtype: DType, weights: T | None = None) -> T:
+    """`terms`, their mean (their sum over that of `weights`, where given), or their sum, rounded to `dtype` once."""
     need_reduction(reduction)
     if reduction == NONE:
         return cast(terms, dtype)
-    divisor = const(terms.size, terms.dtype) if count is None else count
-    return tensor((), lambda: convert(total(terms) / divisor if reduction == MEAN else total(terms), dtype))
+    if reduction == SUM:
+        return cast(all_of(terms), dtype)
+    if weights is None:
+        return cast(average(terms, dims(None, len(terms.shape)), terms.dtype, keepdim=False), dtype)
+    over, under = all_of(terms), all_of(weights)
+    return tensor((), lambda: convert(load(over) / load(under), dtype))
 
 
 def _pointwise(fn: Callable[..., E], reduction: int, *operands: T) -> T:
@@ -274,8 +280,8 @@ _NLL = ((like(4, 3), like(4, dtype=dt.i64, lo=0, hi=2), None), (like(4, 3), like
 def nll_loss_forward(self: T, target: T, weight: T | None, reduction: int, ignore_index: int) -> tuple[T, T]:
     """(nll_loss, the sum of the weights of the targets)"""
     terms, weights = _nll(self, target, weight, ignore_index, "nll_loss")
-    of_all = tensor((), lambda: convert(total(weights), self.dtype) if reduction != NONE else const(0, self.dtype))
-    return reduced(terms, reduction, self.dtype, total(weights)), of_all
+    of_all = cast(all_of(weights), self.dtype) if reduction != NONE else constant((), 0, self.dtype)
+    return reduced(terms, reduction, self.dtype, weights), of_all
 
 
 @operator("nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor",
@@ -290,33 +296,7 @@ def nll_loss(self: T, target: T, weight: T | None, reduction: int, ignore_index:
     Positions of class ignore_index count 0; another class outside the axis is an IndexError.
     """
     terms, weights = _nll(self, target, weight, ignore_index, "nll_loss")
-    return reduced(terms, reduction, self.dtype, total(weights))
-
-
-def log_softmax(x: T, d: int) -> T:
-    """(x - m) - log(sum exp(x - m)) along axis d with m the maximum, in the type x is computed in.
-
-    The derivative through m is declared zero: over the reals the value does not depend on it.
-    """
-    how = compute_dtype(need_float(x))
-    rest = (*x.shape[:d], *x.shape[d + 1 :])
-
-    def value(i: Sequence[Ix], k: Ix) -> E:
-        return lift(load(x, *inserted(i, d, k)))
-
-    lowest = const(-math.inf, how)
-    top = elements(rest, lambda *i: op("stop", fold(x.shape[d], lowest, lambda m, k: op("max", m, value(i, k)))), how)
-
-    def exponentials(*i: Ix) -> E:
-        return op("log", fold(x.shape[d], const(0, how), lambda s, k: s + op("exp", value(i, k) - load(top, *i))))
-
-    size = elements(rest, exponentials, how)
-
-    def body(*i: Ix) -> E:
-        j = (*i[:d], *i[d + 1 :])
-        return lift(load(x, *i)) - load(top, *j) - load(size, *j)
-
-    return elements(x.shape, body, how)
+    return reduced(terms, reduction, self.dtype, weights)
 
 
 _CROSS = (*((*s, r, -1, e) for s in _NLL for r in (MEAN, SUM, NONE) for e in (0.0, 0.1)),
@@ -336,7 +316,7 @@ def cross_entropy_loss(self: T, target: T, weight: T | None, reduction: int, ign
     if not 0 <= label_smoothing <= 1:
         raise UserError(f"label_smoothing={label_smoothing}; allowed: 0..1")
     need_reduction(reduction)
-    n, logs = self.shape[d], log_softmax(self, d)
+    n, logs = self.shape[d], log_softmax_over(self, d, compute_dtype(need_float(self)))
     _class_weights(weight, n)
     how = logs.dtype
 
@@ -370,7 +350,7 @@ def cross_entropy_loss(self: T, target: T, weight: T | None, reduction: int, ign
             return load(plain, *i) * sharp + select(ignored, const(0, how), over_classes(i, None)) * smooth
 
         terms = elements(positions, smoothed, how)
-    return reduced(terms, reduction, self.dtype, total(weights))
+    return reduced(terms, reduction, self.dtype, weights)
 
 
 @operator("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",

@@ -19,9 +19,9 @@ from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
 from assay.core.errors import Unsupported, UserError
 from assay.core.index import Ix
-from assay.core.lang import E, T, const, convert, load, op, select, tensor
-from assay.core.operators.build import at, cast, constant, elements, lift, need_float, reduction
-from assay.core.operators.build import dim as axis_of
+from assay.core.lang import E, T, const, convert, load, op, tensor
+from assay.core.operators.build import at, cast, constant, dims, elements, lift, need_float
+from assay.core.operators.reductions import average, count, variance, vector_norm
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import FLOATS, like, listed
 from assay.core.operators.views import reindexed
@@ -31,7 +31,7 @@ Sizes: TypeAlias = Sequence[int]
 
 @dataclass(frozen=True)
 class Moments:
-    """x - mean, the mean and the biased variance over some axes (kept with size 1), in the type x is computed in."""
+    """x - mean, the mean and the biased variance of `count` elements (axes kept with size 1), in the type x is computed in."""
 
     centred: T
     mean: T
@@ -49,25 +49,11 @@ def reciprocal_root(var: T, eps: float) -> T:
     return tensor(var.shape, lambda *i: const(1, how) / op("sqrt", lift(load(var, *i)) + const(eps, how)))
 
 
-def total(x: T, axes: Sequence[int], *, squared: bool = False) -> T:
-    """The sum of x (or of x*x) over `axes`, kept with size 1: a left fold from +0 in the type x is computed in."""
-    how = compute_dtype(x.dtype)
-    term = (lambda e: e * e) if squared else (lambda e: e)
-    return reduction(x, tuple(axes), [const(0, how)], lambda a, e, _: (a[0] + term(e),), lambda s: s, how, keepdim=True)
-
-
 def moments(x: T, axes: Sequence[int]) -> Moments:
     """The moments of x over `axes`.  Raises UserError for another than a float type."""
-    how = compute_dtype(need_float(x))
-    n = math.prod(x.shape[k] for k in axes)
-    mean = divided(total(x, axes), n)
-    centred = elements(x.shape, lambda *i: lift(load(x, *i)) - at(mean, i), how)
-    return Moments(centred, mean, divided(total(centred, axes, squared=True), n), n)
-
-
-def divided(x: T, n: int) -> T:
-    """x / n, element by element."""
-    return elements(x.shape, lambda *i: load(x, *i) / const(n, x.dtype), x.dtype)
+    var, mean = variance(x, axes, 0, keepdim=True)
+    centred = elements(x.shape, lambda *i: lift(load(x, *i)) - at(mean, i), mean.dtype)
+    return Moments(centred, mean, var, count(x, axes))
 
 
 def scaled(centred: T, rstd: T, weight: T | None, bias: T | None, dtype: dt.DType) -> T:
@@ -132,8 +118,10 @@ def fused_rms_norm(x: T, normalized_shape: Sizes, weight: T | None, eps: float |
     _need_parameter("weight", weight, normalized_shape, x)
     how = compute_dtype(need_float(x))
     margin = float(ml_dtypes.finfo(how.numpy).eps) if eps is None else eps
-    rstd = reciprocal_root(divided(total(x, axes, squared=True), math.prod(normalized_shape)), margin)
-    return scaled(cast(x, how), rstd, weight, None, x.dtype), rstd
+    wide = cast(x, how)
+    squares = elements(x.shape, lambda *i: load(wide, *i) * load(wide, *i), how)
+    rstd = reciprocal_root(average(squares, axes, how, keepdim=True), margin)
+    return scaled(wide, rstd, weight, None, x.dtype), rstd
 
 
 @operator("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
@@ -303,19 +291,8 @@ def instance_norm(x: T, weight: T | None, bias: T | None, running_mean: T | None
                          (like(2, 0), 2.0, 1, 1e-12), *((like(3, 4, dtype=d), 2.0, 1, 1e-6) for d in FLOATS[1:])))  # fmt: skip
 def normalize(x: T, p: float, dim: int, eps: float) -> T:
     """x / max(|x|_p, eps) with the p-norm along dim; p = 2 is sqrt(sum x*x), p = 1 sum |x|, else pow(sum pow(|x|, p), 1/p)."""
-    how, d = compute_dtype(need_float(x)), axis_of(dim, len(x.shape))
+    how = compute_dtype(need_float(x))
     if not 0 < p < math.inf:
         raise UserError(f"p={p}; allowed: positive and finite")
-
-    def power(e: E) -> E:
-        return e * e if p == 2 else op("abs", e) if p == 1 else op("pow", op("abs", e), p)
-
-    def root(s: E) -> E:
-        if p == 1:
-            return s
-        zero = const(0, how)
-        return select(op("eq", s, zero), zero, op("sqrt", s) if p == 2 else op("pow", s, const(1 / p, how)))
-
-    axes = (d,) if x.shape else ()
-    size = reduction(x, axes, [const(0, how)], lambda a, e, _: (a[0] + power(e),), root, how, keepdim=True)
+    size = vector_norm(x, p, dims([dim], len(x.shape)), how, keepdim=True)
     return elements(x.shape, lambda *i: lift(load(x, *i)) / op("max", at(size, i), eps), x.dtype)

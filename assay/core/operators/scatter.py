@@ -14,7 +14,7 @@ from typing import Any
 from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
 from assay.core.errors import UserError
-from assay.core.index import Ix, ix
+from assay.core.index import Ix, affine, ix
 from assay.core.lang import E, T, axes, const, convert, index, is_const, load, op, require, scatter, select, tensor
 from assay.core.operators.build import at, broadcast, cast, constant, copy, elements, lift, number, same_type, size_at
 from assay.core.operators.build import dim as axis_of
@@ -23,6 +23,7 @@ from assay.core.operators.indexing import advanced, at_element, flat, indices, i
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, like, listed
 from assay.core.operators.scans import states
+from assay.core.operators.views import contiguous_strides
 
 _ON_BOOL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
@@ -232,18 +233,13 @@ def masked_scatter(self: T, mask: T, source: T) -> T:
     place = require(held.shape, taken.body, enough, message, lo=0, hi=max(source.size - 1, 0))
     if source.size == 0:
         return tensor(shape, lambda *i: at(self, i))
-    order, values = _row_major(shape), flat(source)
-    return elements(shape, lambda *i: select(at(mask, i), load(values, load(place, order(i))), at(self, i)), self.dtype)
+    values, strides = flat(source), contiguous_strides(shape)
 
+    def body(*i: Ix) -> E:
+        position = affine(list(zip(strides, i, strict=True)))
+        return select(at(mask, i), load(values, load(place, position)), at(self, i))
 
-def _row_major(shape: Sequence[int]) -> Callable[[Sequence[Ix]], Ix]:
-    def position(i: Sequence[Ix]) -> Ix:
-        p = ix(0)
-        for k, n in zip(i, shape, strict=True):
-            p = p * n + k
-        return p
-
-    return position
+    return elements(shape, body, self.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ whole slices by index

@@ -11,8 +11,9 @@ from typing import Any
 
 from assay.fuzz.cases import case_of, write_case
 from assay.fuzz.generate import MOST_OPERATORS, random_recipe
-from assay.fuzz.oracle import Judged, judge
+from assay.fuzz.oracle import Judged
 from assay.fuzz.shrink import shrink
+from assay.fuzz.worker import Worker
 from assay.verify.verdict import NOTHING_RAN, OK
 
 BATCH = 25  # programs in one C++ file
@@ -61,35 +62,39 @@ class Result:
 
 def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp", most: int = MOST_OPERATORS,
                  stop_after: int | None = None, progress: Callable[[int, Result], None] | None = None) -> Result:  # fmt: skip
-    """Programs number seed, seed + 1, ..., seed + count - 1; at most `stop_after` findings.
+    """Programs number seed, seed + 1, ..., seed + count - 1; a campaign ends after `stop_after` findings.
 
     Every finding is shrunk and written to `directory`/seed-N.assay as soon as it is found, so a killed campaign keeps
     what it has.
     """
     result = Result()
     start = time.perf_counter()
-    for first in range(seed, seed + count, BATCH):
-        seeds = range(first, min(first + BATCH, seed + count))
-        recipes = [random_recipe(s, most) for s in seeds]
-        for s, judged in zip(seeds, judge(recipes, first, backend=backend), strict=True):
-            if judged.unsupported:
-                result.unsupported += 1
-                continue
-            result.programs += 1
-            result.operators.update(c.operator for c in judged.recipe.calls)
-            if not judged.ok:
-                result.findings.append(_keep(s, judged, directory, backend))
-                if stop_after is not None and len(result.findings) >= stop_after:
-                    result.seconds = time.perf_counter() - start
-                    return result
-        result.seconds = time.perf_counter() - start
-        if progress is not None:
-            progress(len(seeds), result)
+    with Worker(backend) as worker:
+        for first in range(seed, seed + count, BATCH):
+            seeds = range(first, min(first + BATCH, seed + count))
+            judged = worker.judge([random_recipe(s, most) for s in seeds], first)
+            for s, one in zip(seeds, judged, strict=True):
+                _count(result, one)
+                if not one.ok and not one.unsupported:
+                    result.findings.append(_keep(s, one, directory, worker))
+            result.seconds = time.perf_counter() - start
+            if progress is not None:
+                progress(len(seeds), result)
+            if stop_after is not None and len(result.findings) >= stop_after:
+                break
     return result
 
 
-def _keep(seed: int, judged: Judged, directory: Path, backend: str) -> Finding:
-    small = shrink(judged, backend=backend)
+def _count(result: Result, judged: Judged) -> None:
+    if judged.unsupported:
+        result.unsupported += 1
+        return
+    result.programs += 1
+    result.operators.update(c.operator for c in judged.recipe.calls)
+
+
+def _keep(seed: int, judged: Judged, directory: Path, worker: Worker) -> Finding:
+    small = shrink(judged, worker)
     path = directory / f"seed-{seed}.assay"
     try:
         write_case(path, case_of(small))

@@ -12,7 +12,7 @@ from assay.core.errors import AssayError, Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
 from assay.examine import Examined, examine, source_layers, stage_layers
-from assay.fuzz.inputs import KINDS, ORDINARY, draw
+from assay.fuzz.inputs import KINDS, draw
 from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.denote import run
 from assay.verify.layered import Arrays, Layer, Report, compare
@@ -61,18 +61,17 @@ def draw_arrays(recipe: Recipe, kind: str, rng: np.random.Generator) -> Arrays:
     return arrays
 
 
-def judge(recipes: Sequence[Recipe], seed: int, *, inputs: int = 2, backend: str = "cpp") -> list[Judged]:
-    """The verdict on each recipe, on `inputs` inputs drawn with the seed.  With "cpp", one translation unit for all."""
-    given = []
+def draw_many_arrays(recipes: Sequence[Recipe], seed: int, inputs: int = 2) -> list[list[Arrays]]:
+    """`inputs` inputs for each recipe, drawn with the seed, of kinds in rotation."""
+    given: list[list[Arrays]] = []
     for k, recipe in enumerate(recipes):
         rng = np.random.default_rng([seed, k])
-        kinds = [KINDS[(seed + k + q) % len(KINDS)] for q in range(inputs)]
-        given.append([draw_arrays(recipe, kind, rng) for kind in kinds] or [draw_arrays(recipe, ORDINARY, rng)])
-    return judge_on(recipes, given, backend=backend)
+        given.append([draw_arrays(recipe, KINDS[(seed + k + q) % len(KINDS)], rng) for q in range(inputs)])
+    return given
 
 
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp") -> list[Judged]:
-    """The verdict on each recipe on the given inputs."""
+    """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all."""
     prepared = [_prepare(r, list(xs)) for r, xs in zip(recipes, inputs, strict=True)]
     if backend == "cpp":
         _emit(prepared)

@@ -8,14 +8,15 @@ import numpy as np
 
 from assay.core.operators.samples import Like
 from assay.fuzz.generate import without_unread_inputs
-from assay.fuzz.oracle import Judged, judge_on
+from assay.fuzz.oracle import Judged
 from assay.fuzz.recipe import Call, Recipe, Ref, map_refs, refs, tensors
+from assay.fuzz.worker import Worker
 from assay.verify.layered import Arrays
 
 MOST_TRIALS = 150
 
 
-def shrink(found: Judged, *, backend: str = "cpp", trials: int = MOST_TRIALS) -> Judged:
+def shrink(found: Judged, worker: Worker, *, trials: int = MOST_TRIALS) -> Judged:
     """A smaller finding of the same stage: the fewest calls that single steps reach, then inputs with few non-zeros."""
     left = trials
 
@@ -24,7 +25,7 @@ def shrink(found: Judged, *, backend: str = "cpp", trials: int = MOST_TRIALS) ->
         if left <= 0:
             return None
         left -= 1
-        (judged,) = judge_on([recipe], [inputs], backend=backend)
+        (judged,) = worker.judge_on([recipe], [inputs])
         return judged if not judged.ok and judged.stage == found.stage else None
 
     best = found

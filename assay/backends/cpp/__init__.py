@@ -73,6 +73,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     missing = [t for t in program.tensors if t not in slots and t not in inside]
     if missing:
         raise InternalError(f"the plan of {program!r} computes no kernel for {missing}")
+    _check_order(program, plan)
     parts, groups = [], _groups(program, plan)
     steps: list[Step] = []
     number = 0
@@ -144,6 +145,18 @@ def _groups(program: Program, plan: Plan) -> list[tuple[Kernel, ...] | T]:
         elif not ready:
             raise InternalError(f"the plan of {program!r} reads {waiting[:1] or todo[:1]} before it is computed")
     return groups
+
+
+def _check_order(program: Program, plan: Plan) -> None:
+    """Raises InternalError where a kernel reads what itself or a later kernel computes (an extern counts as computed)."""
+    known = set(program.inputs) | {t for t in program.tensors if t.kind == "extern"}
+    for kernel in plan.kernels:
+        early = _needs(kernel) - known
+        own = {r for t in kernel.tensors for r in t.reads} & set(kernel.tensors)
+        if early or own:
+            raise InternalError(f"the plan of {program!r} computes {list(kernel.tensors)} from {sorted(early | own, key=repr)}, "
+                                "which are not computed yet")  # fmt: skip
+        known.update(kernel.tensors)
 
 
 def _needs(kernel: Kernel) -> set[T]:

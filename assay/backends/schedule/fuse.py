@@ -317,7 +317,9 @@ class Decisions:
             return inline_load(t, idx, how) if t is not None and t.kind == "let" else None
 
         tensors = tuple(lang.rewrite_tensor(t, on_load, lambda x: x) for t in b.tensors) if chained else b.tensors
-        return Group(a.tensors + tensors, a.sources + b.sources, tuple(dict.fromkeys(a.local + b.local)))
+        joined = Group(a.tensors + tensors, a.sources + b.sources, tuple(dict.fromkeys(a.local + b.local)))
+        # a require is checked before anything reads it, so it can be neither recomputed nor read in its own kernel
+        return None if self._reads(joined) & set(joined.sources) else joined
 
     def _acyclic(self, groups: list[Group]) -> bool:
         try:

@@ -7,6 +7,7 @@ appears under its name by an atomic rename, so concurrent processes, and process
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -26,6 +27,8 @@ from assay.core.errors import InternalError, Unsupported
 FLAGS = ("-O2", "-march=native", "-fno-tree-vectorize", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
          "-fPIC", "-shared", "-std=c++17", "-w", "-Wno-psabi", "-pthread", "-lm")  # fmt: skip
 MAGIC = b"assay-build-1\0"
+MOST = 8192  # files in the cache
+DAY = 86400.0
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
@@ -49,12 +52,26 @@ def _writable(wanted: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
+            tidy(path)
             return path
     except OSError as error:
         own = Path(tempfile.mkdtemp(prefix="assay-"))
         warnings.warn(f"the build cache {path} cannot be written ({error}); builds of this process go to {own} and are not "
                       "kept. Set ASSAY_CACHE to a writable directory.", RuntimeWarning, stacklevel=3)  # fmt: skip
         return own
+
+
+def tidy(path: Path) -> None:
+    """Delete what killed builds have left, and the older half of more than MOST files."""
+    files: list[tuple[float, Path]] = []
+    for f in path.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process tidies too
+            files.append((f.stat().st_mtime, f))
+    stale = [f for at, f in files if f.name.startswith("building-") and at < time.time() - DAY]
+    if len(files) > MOST:
+        stale += [f for _, f in sorted(files)[: len(files) // 2]]
+    for f in stale:
+        f.unlink(missing_ok=True)
 
 
 @cache

@@ -12,6 +12,7 @@ import numpy as np
 from assay.backends import threads as threads_
 from assay.backends.memory import POOL, size_class
 from assay.backends.plan import Plan
+from assay.core.dtypes import bf16
 from assay.core.errors import UserError
 from assay.core.lang import Program, T, size_of
 from assay.semantics.denote import evaluate, raise_require
@@ -91,7 +92,7 @@ class Executable:
         self._results = [(layout.slots[t], t.shape, t.dtype.numpy, size_class(size_of(t))) for t in made]
         self._made = made
         self._direct = program.outputs == tuple(made) and len(steps) == 1 and steps[0].entry is not None
-        self._reinterpreted = [k for k, t in enumerate(inputs) if t.dtype.name == "bf16"]
+        self._reinterpreted = [k for k, t in enumerate(inputs) if t.dtype is bf16]
         total = sum(size_of(t) for t in layout.slots)
         self._release = int(total >= RELEASE)
 
@@ -108,10 +109,11 @@ class Executable:
             for slot, shape, dtype, size in self._results:
                 made, pointers[slot] = POOL.array(shape, dtype, size)
                 results.append(made)
-            if not self._direct or self._reinterpreted:
+            bound = self._bindable(arrays) if self._reinterpreted else tuple(arrays)
+            if not self._direct or bound is None:
                 return self._stepwise(tuple(arrays), frame, results)
             done = self._native.call(
-                tuple(arrays), self._spec, self._count, frame.address, self._entries[0], self.threads, self._release
+                bound, self._spec, self._count, frame.address, self._entries[0], self.threads, self._release
             )
             if done:
                 if done > 0:
@@ -120,6 +122,16 @@ class Executable:
             return results
         finally:
             self._frames.append(frame)
+
+    def _bindable(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The arrays with bf16, which no buffer can describe, as u16; None where one is not as declared."""
+        views = list(arrays)
+        for k in self._reinterpreted:
+            a = views[k] if k < len(views) else None
+            if type(a) is not np.ndarray or a.dtype != bf16.numpy or not a.flags.c_contiguous:
+                return None
+            views[k] = a.view(np.uint16)
+        return tuple(views)
 
     # -------------------------------------------------------------------------------------------- the general path
 

@@ -114,6 +114,18 @@ def test_a_killed_build_leaves_nothing_that_is_read(cache: Path) -> None:
     assert [f.name for f in cache.iterdir() if not f.name.startswith("building-")] == []
 
 
+def test_the_cache_is_tidied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_, "MOST", 10)
+    for k in range(12):
+        (tmp_path / f"{k}.so").write_text("")
+        os.utime(tmp_path / f"{k}.so", (1e9 + k, 1e9 + k))
+    for name, age in (("building-old.so", 1e9), ("building-new.so", time.time())):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (age, age))
+    build_.tidy(tmp_path)
+    assert {f.name for f in tmp_path.iterdir()} == {*(f"{k}.so" for k in range(6, 12)), "building-new.so"}
+
+
 def test_targets() -> None:
     assert of("x86_64", frozenset({"avx2", "fma", "f16c"}), "").lanes == 8
     assert of("x86_64", frozenset({"avx512f", "avx512dq", "avx512vl", "avx2", "fma", "f16c"}), "").lanes == 16

@@ -17,6 +17,7 @@ from assay.backends.runtime import Executable
 from assay.backends.target import host
 from assay.core import dtypes as dt
 from assay.core import lang
+from assay.core.errors import UserError
 from assay.core.lang import op, program, tensor
 from assay.semantics.denote import bits_equal, run
 from tests.backends.programs import arrays, build, f32
@@ -133,6 +134,15 @@ def test_half_types_and_scalars() -> None:
     p = program((x,), [tensor((3,), lambda i: x[()])])
     assert compile_many([p])[0]([np.ones((), dt.bf16.numpy)])[0].tolist() == [1, 1, 1]
     assert compile_many([p])[0]([dt.bf16.numpy.type(2)])[0].tolist() == [2, 2, 2]
+
+
+def test_an_array_of_other_bits_is_no_bf16() -> None:
+    x = lang.input("x", (3,), dt.bf16)
+    e = compile_many([program((x,), [tensor((3,), lambda i: x[i])])])[0]
+    assert e([np.array([1, 2, 3]).astype(dt.bf16.numpy)])[0].tolist() == [1, 2, 3]
+    assert e([np.arange(6).astype(dt.bf16.numpy)[::2]])[0].tolist() == [0, 2, 4]
+    with pytest.raises(UserError, match="dtype uint16 given, bfloat16"):
+        e([np.zeros(3, np.uint16)])
 
 
 def test_calls_from_several_threads() -> None:

@@ -39,7 +39,7 @@ ULPS: dict[str, int] = {
         8: """_native_batch_norm_legit_functional _native_batch_norm_legit_no_training adaptive_avg_pool2d batch_norm
             binary_cross_entropy binary_cross_entropy_with_logits conv3d.default group_norm instance_norm layer_norm mse_loss
             native_layer_norm rms_norm upsample_bilinear2d.default""",
-        16: """linear nansum nll_loss.default sum.dim_IntList upsample_bilinear2d.vec""",
+        16: """grid_sampler_2d linear nansum nll_loss.default sum.dim_IntList upsample_bilinear2d.vec""",
         32: """cross_entropy_loss scaled_dot_product_attention sum.default""",
         128: """dot mean.default nll_loss_nd""",  # one number, the sum of terms that cancel
         256: """matmul""",
@@ -77,6 +77,7 @@ SPECIAL = {
     "erfc": "subnormal results are 0 there",
     "lerp": "another formula for weights of at least 1/2 there",
     "upsample_bilinear2d": "0 * inf at the pixel that has no weight",
+    "grid_sampler_2d": "coordinates that are infinite or NaN are not defined there",
     "var": "Welford there", "std": "Welford there", "var_mean": "Welford there", "std_mean": "Welford there",
 }  # fmt: skip
 

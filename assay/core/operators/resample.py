@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
-from assay.core.errors import UserError
+from assay.core.errors import Unsupported, UserError
 from assay.core.index import Ix, ix
-from assay.core.lang import E, T, as_index, const, convert, index, load, op
+from assay.core.lang import E, T, as_index, const, convert, index, load, op, select
 from assay.core.operators.build import elements, lift, need_float
+from assay.core.operators.guards import inside
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import FLOATS, like, listed
 
@@ -133,3 +134,59 @@ def upsample_bilinear2d_vec(x: T, output_size: Sizes | None, align_corners: bool
     """upsample_bilinear2d to a size or by factors."""
     sizes, scales = _from_scales(x, output_size, scale_factors)
     return _bilinear(x, sizes, _ratios(x, sizes, scales), align_corners=align_corners)
+
+
+# ------------------------------------------------------------------------------------------------ sampling at given points
+
+_NEAREST_MODE = _BORDER = 1
+_GRIDS = (like(1, 2, 3, 4), like(1, 2, 5, 2, lo=-1.5, hi=1.5))
+
+
+@operator("grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+          samples=listed(*((*_GRIDS, m, p, a) for m in (0, 1) for p in (0, 1) for a in (False, True)),
+                         (*_GRIDS[:1], like(1, 3, 1, 2), 0, 0, False),
+                         *((like(2, 1, 3, 3, dtype=d), like(2, 2, 2, 2, dtype=d, lo=-1, hi=1), 0, 0, False)
+                         for d in FLOATS[1:])))  # fmt: skip
+def grid_sampler_2d(x: T, grid: T, interpolation_mode: int, padding_mode: int, align_corners: bool) -> T:
+    """y[n, c, p] = x[n, c] at the point grid[n, p] = (column, row), -1 and 1 being the ends of an axis.
+
+    interpolation_mode 0: v00*w00 + v01*w01 + v10*w10 + v11*w11, a left fold from +0 over the pixels around it that exist;
+    1: the nearest pixel, ties to even.  padding_mode 0: a pixel outside is 0; 1: points are clipped to the image.
+    A NaN coordinate counts as pixel 0; in mode 0 the weights keep it NaN.
+    """
+    dtype = need_float(x)
+    how = compute_dtype(dtype)
+    if grid.dtype is not dtype or len(x.shape) != 4 or len(grid.shape) != 4 or grid.shape[0] != x.shape[0] or grid.shape[3] != 2:
+        raise UserError(f"input {x!r} and grid {grid!r}; needs [n, c, h, w] and [n, H, W, 2] of one type")
+    if interpolation_mode not in (0, 1) or padding_mode not in (0, 1) or not min(x.shape[2:]):
+        raise Unsupported(
+            f"interpolation_mode={interpolation_mode}, padding_mode={padding_mode} of an image of sizes {list(x.shape[2:])}; "
+            "there: 0 (bilinear) and 1 (nearest), 0 (zeros) and 1 (border), of an image that is not empty"
+        )
+    sizes = x.shape[2:]
+
+    def coordinate(place: Sequence[Ix], axis: int) -> E:
+        n = sizes[axis]
+        at = lift(load(grid, *place, 1 - axis)) + 1
+        at = at / 2.0 * (n - 1) if align_corners else (at * n - 1) / 2.0
+        return op("min", op("max", at, 0), n - 1) if padding_mode == _BORDER else at
+
+    def pixel(i: Sequence[Ix], at: Sequence[E]) -> tuple[E, E]:
+        """(whether the pixel exists, its value)"""
+        place = [as_index(convert(convert(k, dt.i32), dt.i64)) for k in at]
+        return inside(place, sizes), lift(load(x, *i[:2], *place))
+
+    def body(*i: Ix) -> E:
+        row, column = (coordinate((i[0], *i[2:]), axis) for axis in (0, 1))
+        zero = const(0, how)
+        if interpolation_mode == _NEAREST_MODE:
+            return select(*pixel(i, (op("round", row), op("round", column))), zero)
+        top, left = op("floor", row), op("floor", column)
+        total = zero
+        for y, x_ in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            exists, value = pixel(i, (top + y, left + x_))
+            weight = (row - top if y else top + 1 - row) * (column - left if x_ else left + 1 - column)
+            total = select(exists, total + value * weight, total)
+        return total
+
+    return elements((*x.shape[:2], *grid.shape[1:3]), body, dtype)

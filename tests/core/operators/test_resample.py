@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.core.errors import UserError
+from assay.core.errors import Unsupported, UserError
 from assay.core.operators import OPERATORS
 from tests.core.operators.calling import array, call, drawn, evaluate, same
 
@@ -50,7 +50,30 @@ def bilinear(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
     return y.astype(x.dtype)
 
 
+def sampled(x: Any, grid: Any, mode: int, padding: int, corners: Any) -> Any:
+    """Every output element by its definition, each operation in the type of computation."""
+    t = np.float32 if x.itemsize == 2 else x.dtype.type
+    image, sizes = x.astype(t), x.shape[2:]
+    y = np.zeros((*x.shape[:2], *grid.shape[1:3]), x.dtype)
+    for n, c, *p in np.ndindex(*y.shape):
+        at = []
+        for axis in (0, 1):
+            g = grid[(n, *p)][1 - axis].astype(t) + t(1)
+            v = g / t(2) * t(sizes[axis] - 1) if corners else (g * t(sizes[axis]) - t(1)) / t(2)
+            at.append(np.minimum(np.maximum(v, t(0)), t(sizes[axis] - 1)) if padding else v)
+        low = [np.rint(v) if mode else np.floor(v) for v in at]
+        total = t(0)
+        for a, b in [(0, 0)] if mode else [(0, 0), (0, 1), (1, 0), (1, 1)]:
+            i, j = ((0 if v != v else int(np.clip(v, -9, 99))) for v in (low[0] + t(a), low[1] + t(b)))
+            if 0 <= i < sizes[0] and 0 <= j < sizes[1]:
+                rows, columns = (v - f if k else f + t(1) - v for k, v, f in zip((a, b), at, low, strict=True))
+                total = image[n, c, i, j] if mode else total + image[n, c, i, j] * (rows * columns)
+        y[(n, c, *p)] = total
+    return y
+
+
 REFERENCES = {
+    "grid_sampler_2d.default": sampled,
     "upsample_nearest1d.default": nearest,
     "upsample_nearest2d.default": nearest,
     "upsample_nearest2d.vec": nearest,
@@ -91,7 +114,25 @@ def test_nearest_positions_are_exact(n, m):
     assert y.ravel().tolist() == [i * n // m for i in range(m)]
 
 
+@pytest.mark.parametrize(("point", "mode", "padding", "expected"), [
+    ((0, 0), 0, 0, 2.5),
+    ((-1, -1), 1, 0, 1),
+    ((1, 1), 0, 0, 4),
+    ((3, 0), 0, 0, 0),
+    ((3, 3), 0, 1, 4),
+    ((nan, 0), 0, 0, nan),
+    ((nan, nan), 1, 0, 1),
+    ((inf, 0), 1, 0, 0),
+    ((-inf, 0), 0, 1, 2),
+])  # fmt: skip
+def test_sampling(point, mode, padding, expected):
+    image, grid = array([[1, 2], [3, 4]]).reshape(1, 1, 2, 2), array(point).reshape(1, 1, 1, 2)
+    assert same(call("grid_sampler_2d", image, grid, mode, padding, True).reshape(1), array([expected]))
+
+
 @pytest.mark.parametrize(("name", "args", "error", "text"), [
+    ("grid_sampler_2d", (row(1, 2), row(1, 2), 0, 2, False), Unsupported, "there: 0 (bilinear) and 1 (nearest)"),
+    ("grid_sampler_2d", (row(1, 2), row(1, 2, 3), 0, 0, False), UserError, "needs [n, c, h, w] and [n, H, W, 2]"),
     ("upsample_nearest2d", (row(1, 2), (1, 0)), UserError, "sizes >= 1"),
     ("upsample_nearest2d", (row(1, 2)[0], (1, 2)), UserError, "needs [n, c] and 2 axes"),
     ("upsample_nearest2d.vec", (row(1, 2), None, None), UserError, "needs one of the two"),

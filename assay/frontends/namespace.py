@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.core.operators import OPERATORS
+from assay.core.operators.registry import canonical
 from assay.frontends import dispatch, random
 from assay.frontends.creation import refuse_gradients
 
@@ -21,6 +22,7 @@ def function(name: str) -> Callable[..., Any]:
     drawn = random.FUNCTIONS.get(name)
     if drawn is not None:
         return drawn
+    name = canonical(name)
     if not any(op.base == name for op in OPERATORS.values()):
         import difflib
 

@@ -405,10 +405,12 @@ def _takes_self(op: Any) -> bool:
 
 def _method(name: str) -> Callable[..., Any]:
     from assay.core.operators import OPERATORS
+    from assay.core.operators.registry import canonical
     from assay.frontends.random import METHODS
 
     if name in METHODS:
         return METHODS[name]
+    name = canonical(name)
     if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
         import difflib
 

@@ -251,7 +251,15 @@ def process(op: Operator, args: tuple[Any, ...]) -> Any:
 
 
 def apply_by_name(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The operator "base" (resolved by its arguments) or "base.overload" on values under the present stack."""
+    """The operator "base" (resolved by its arguments) or "base.overload" on values under the present stack.
+
+    For an overload, all arguments may stand in the order of the schema, keyword-only ones too.
+    """
+    if "." in name and not kwargs:
+        params = lookup(name).params
+        if len(args) == len(params):
+            kwargs = {p.name: a for p, a in zip(params, args, strict=True) if p.keyword_only}
+            args = args[: len(args) - len(kwargs)]
     return process(*find(name, args, kwargs))
 
 

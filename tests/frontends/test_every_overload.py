@@ -10,8 +10,10 @@ import pytest
 import assay
 from assay.core.operators import FAMILIES, OPERATORS, Operator
 from assay.core.operators.samples import Like, draw
+from assay.frontends.capture import capture, decompose
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import run
+from assay.transforms.lower import lower
 
 
 def tensors(v: Any, rng: np.random.Generator) -> Any:
@@ -77,3 +79,19 @@ def test_every_overload(family: str) -> None:
             assert agree(again, want), (o.name, sample, again, want)
             if o.inplace_of is not None and isinstance(again, list):
                 assert agree([compiled[0].numpy()], want), o.name
+
+
+@pytest.mark.parametrize("name", sorted(o.name for o in OPERATORS.values() if o.decompose is not None))
+def test_a_decomposition_has_the_bits_of_the_operator(name: str) -> None:
+    o = OPERATORS[name]
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for sample in list(o.samples())[:6]:
+        args = tensors(tuple(sample), rng)
+        want = outcome(lambda: tuple(map(assay.from_numpy, run(o.program(*args), list(arrays(args))))))  # noqa: B023
+        captured = capture(lambda *leaves: call(o, leaves), args, {})
+        graph = decompose(captured.graph)
+        assert all(node.target is None or node.target.decompose is None for node in graph.nodes)
+        given = list(arrays(args))
+        values = [given[s.index] if s.kind == "argument" else s.array for s in captured.sources]
+        got = outcome(lambda: tuple(map(assay.from_numpy, run(lower(graph), values))))  # noqa: B023
+        assert agree(got, want) or not graph.outputs, (sample, got, want)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assay.backends import cpp
-from assay.backends.build import FLAGS
+from assay.backends.build import FLAGS, compiler
 from assay.backends.cpp import compile_many, compile_program
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
@@ -23,6 +25,7 @@ from assay.core.errors import InternalError, Unsound, UserError
 from assay.core.lang import E, Program, T, const, convert, fold, op, program, tensor
 from assay.core.row import TABLE, Row
 from assay.semantics.denote import RequireError, bits_equal, run
+from assay.verify.bounds import proven
 from tests.backends import plans
 from tests.backends.plans import FEATURES, plan
 from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, wrapped
@@ -56,6 +59,18 @@ def test_bits_on_other_widths_of_vectors(width: int, monkeypatch: pytest.MonkeyP
         made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
         bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
         assert bad == {}
+
+
+@pytest.mark.skipif(not host().x86, reason="text for x86")
+def test_avx512_text_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = replace(host(), bytes=64, registers=32, instructions="avx512")
+    monkeypatch.setattr(plans, "host", lambda: other)
+    programs = build(("gelu", "masks", "conv2d_pad", "bf16_chain", "f16_chain", "requires_hold", "transposes"))
+    parts = [cpp.emit_program(proven(p), plan(p, "vector"), other, n).text for n, p in programs.items()]
+    flags = ("-march=skylake-avx512", "-O1", "-std=c++17", "-w", "-S", "-x", "c++", "-")
+    command = [compiler()[0], *flags, "-o", str(tmp_path / "a.s")]
+    subprocess.run(command, input=cpp.translation_unit(parts, other).encode(), check=True)
+    assert (tmp_path / "a.s").read_text().count("%zmm") > 100
 
 
 def test_chosen_plans() -> None:

@@ -184,6 +184,12 @@ def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layou
 _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"
 
 
+def translation_unit(parts: Sequence[str], target: Target) -> str:
+    """The emitted programs behind the prelude of `target`."""
+    body = "".join(parts)
+    return prelude(target) + (transpose_text(target) if "transpose(" in body else "") + _RUN + body
+
+
 def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence[Plan | None] | None = None,
                  threads: int | None = None, flags: tuple[str, ...] = FLAGS) -> list[Executable]:  # fmt: skip
     """Compile several programs in one translation unit: g++ starts once.  A plan that is None is the default plan.
@@ -197,8 +203,7 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
         facts = given if isinstance(given, ProvenProgram) else proven(given)
         plan = (plans[k] if plans is not None else None) or default_plan(facts.program, target)
         emitted.append(emit_program(facts, plan, target, str(k) if len(programs) > 1 else ""))
-    body = "".join(e.text for e in emitted)
-    text = prelude(target) + (transpose_text(target) if "transpose(" in body else "") + _RUN + body
+    text = translation_unit([e.text for e in emitted], target)
     emission = time.perf_counter() - start
     built = build(text, flags=flags)
     count = threads or threads_.available()
@@ -225,4 +230,4 @@ def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = Non
     return executable
 
 
-__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program"]
+__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "translation_unit"]

@@ -57,15 +57,16 @@ def states(e: E, scope: Scope, record: Record | None = None, k: int = 0) -> list
 
 def _iterate(f: Fold, scope: Scope, now: list[Any], start: int, stop: int, record: Record | None, k: int) -> list[Any]:
     level = f.variable.level
-    fixed = {x: scope.memo[x] for x in f.invariant}
-    parts = [(x, scope.memo[x]) for x in f.parts]
+    step = Scope(scope.tensors, dict(scope.ranges), scope.rank, {x: scope.memo[x] for x in (*f.invariant, *f.parts)})
+    memo = step.memo
+    varying = [(x, a) for x in f.parts if (a := memo[x]).ndim and a.shape[level] > 1]
     before = (slice(None),) * level
     for r in range(start, stop):
-        memo = dict(fixed)
-        for x, a in parts:
-            memo[x] = a[(*before, slice(r - start, r - start + 1))] if a.ndim and a.shape[level] > 1 else a
+        part = (*before, slice(r - start, r - start + 1))
+        for x, a in varying:
+            memo[x] = a[part]
         memo.update(zip(f.accs, now, strict=True))
-        step = Scope(scope.tensors, {**scope.ranges, f.variable: (r, r + 1)}, scope.rank, memo)
+        step.move(f.variable, r)
         step.run(f.carried_tape)
         now = [memo[s] for s in f.steps]
         if record is not None:

@@ -44,17 +44,21 @@ class Scope:
         self.known: dict[Ix | Var, Any] = {}
 
     def run(self, tape: Tape) -> None:
-        """Executes straight-line code; nodes that are known already are not computed again."""
+        """Executes straight-line code."""
         memo = self.memo
         for i in tape:
             node = i.node
-            if node not in memo:
-                if i.function is not None:
-                    memo[node] = i.function(*[memo[a] for a in i.arguments])
-                else:
-                    memo[node] = STRUCTURE[node.op](node, self)
+            if i.function is not None:
+                memo[node] = i.function(*[memo[a] for a in i.arguments])
+            else:
+                memo[node] = STRUCTURE[node.op](node, self)
             for a in i.release:
-                memo.pop(a, None)
+                del memo[a]
+
+    def move(self, v: Var, r: int) -> None:
+        """Binds `v` to the one value r; what was computed from its old range must be computed again."""
+        self.ranges[v] = r, r + 1
+        self.known.clear()
 
     def axis(self, v: Var) -> Any:
         """The values of `v`, along its axis."""

@@ -612,3 +612,30 @@ def test_evaluate_takes_any_tensor_as_known():
 
 def test_dtypes_are_complete():
     assert {f32, f64, f16, bf16, i8, i16, i32, i64, u8, bool_} == set(dt.DTYPES.values())
+
+
+def test_deep_expressions_need_no_recursion():
+    x = input("x", (3,), f32)
+    y = tensor((3,), lambda i: chain(x[i], 5000))
+    equal(value(y, x=[0.0, -1.0, inf]), [5000.0, 4999.0, inf], f32)
+
+
+def chain(e, n):
+    for _ in range(n):
+        e = e + 1.0
+    return e
+
+
+def test_large_tensors_are_evaluated_in_bounded_memory():
+    """A row of 64 temporaries over 2**22 elements would take 1 GiB at once."""
+    import tracemalloc
+
+    n = 1 << 22
+    x = input("x", (n,), f32)
+    y = tensor((n,), lambda i: chain(op("abs", x[i]), 64))
+    values = np.zeros(n, np.float32)
+    tracemalloc.start()
+    run(program((x,), (y,)), [values])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * n + (16 << 20)

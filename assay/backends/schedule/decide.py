@@ -15,6 +15,7 @@ from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
 from assay.core.lang import E, Program, T
+from assay.transforms.rewrite import checks
 from assay.transforms.split import split_exact_folds
 
 TILES = 4  # register tiles that are tried with packed operands
@@ -131,7 +132,5 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
         made = tuple(rebuild(t) for t in candidate.tensors)
         final.update(zip(group.sources, made, strict=True))
         kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason))
-    result = lang.program(
-        program.inputs, [final.get(t, t) for t in program.outputs], [final.get(t, t) for t in program.effects], program.name
-    )
+    result = lang.program(program.inputs, [final.get(t, t) for t in program.outputs], checks(final.values()), program.name)
     return result, Plan(tuple(kernels), log)

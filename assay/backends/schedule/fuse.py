@@ -18,6 +18,7 @@ from assay.backends.schedule.prices import Prices
 from assay.backends.schedule.space import COARSE, Choice, rank
 from assay.backends.schedule.summary import Summary, loop_shape
 from assay.core import lang
+from assay.core.errors import UserError
 from assay.core.index import Ix, Var, ix
 from assay.core.lang import E, Program, T
 from assay.transforms.rewrite import inline_load, must_realise
@@ -105,7 +106,14 @@ class Decisions:
         self.made: dict[T, T] = {}
         self.locals: dict[T, tuple[tuple[T, int], ...]] = {}
         for t in self.tensors:
-            self._make(t, self.made, self.locals, self.mode)
+            try:
+                self._make(t, self.made, self.locals, self.mode)
+            except UserError:  # an index that is exact as a stored value would not fit its type as an expression
+                self.mode.update((r, KEEP) for r in self.tensors if self.mode[r] == INLINE)
+                self.made, self.locals = {}, {}
+                for u in self.tensors:
+                    self._make(u, self.made, self.locals, self.mode)
+                return
         self._fuse_rows()
 
     def _count_visits(self) -> None:
@@ -168,8 +176,11 @@ class Decisions:
             return
         made: dict[T, T] = {}
         locals_: dict[T, tuple[tuple[T, int], ...]] = {}
-        for t in self.tensors:
-            self._make(t, made, locals_, modes)
+        try:
+            for t in self.tensors:
+                self._make(t, made, locals_, modes)
+        except UserError:
+            return
         before = sum(self.kernel_seconds(t, self.made, self.locals) for t in self.tensors if self.mode[t] == KEEP)
         after = sum(self.kernel_seconds(t, made, locals_) for t in self.tensors if modes[t] == KEEP)
         self.log.append(f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if after < before else ', not taken'}")
@@ -221,7 +232,10 @@ class Decisions:
         before = after = 0.0
         for u in self.tensors:
             if u in touched:
-                self._make(u, made, locals_, modes)
+                try:
+                    self._make(u, made, locals_, modes)
+                except UserError:
+                    return 0.0, math.inf, {}
                 if modes[u] == KEEP:
                     after += self.kernel_seconds(u, made, locals_)
                 if self.mode[u] == KEEP:

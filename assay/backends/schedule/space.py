@@ -34,6 +34,8 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
     search = _Search(k, machine)
     wide = space == FULL
     natural: Order = tuple((a, None) for a in range(k.rank))
+    if 0 in k.sizes:
+        return [Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule(order=natural))]
     if any(t.kind == "scatter" for t in k.tensors):
         search.model(Schedule(order=natural))
         return search.found

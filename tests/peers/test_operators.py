@@ -32,14 +32,14 @@ ULPS: dict[str, int] = {
             atan2 atanh bmm conv1d.padding conv_transpose1d cos cosh cumprod cumsum div.Tensor erf erfc exp2 index_add index_put
             lerp.Tensor linalg_vector_norm log.default log1p log2 log_sigmoid log_softmax logaddexp logcumsumexp logit logsumexp
             mish mul.Tensor mv nll_loss2d norm poisson_nll_loss pow prod rsqrt rsub.Scalar sigmoid silu sin sinh softplus sqrt
-            std std_mean tan tanh trace xlogy""",
+            ldexp std std_mean tan tanh trace xlogy""",
         4: """_fused_rms_norm _softmax addmm addmv baddbmm conv1d.default conv2d conv3d.padding conv_transpose2d convolution
             cosine_similarity einsum glu hinge_embedding_loss huber_loss kl_div l1_loss mean.dim mm native_group_norm
             smooth_l1_loss soft_margin_loss softmax var var_mean""",
         8: """_native_batch_norm_legit_functional _native_batch_norm_legit_no_training adaptive_avg_pool2d batch_norm
             binary_cross_entropy binary_cross_entropy_with_logits conv3d.default group_norm instance_norm layer_norm mse_loss
             native_layer_norm rms_norm upsample_bilinear2d.default""",
-        16: """grid_sampler_2d linear nansum nll_loss.default sum.dim_IntList upsample_bilinear2d.vec""",
+        16: """grid_sampler_2d linear nansum nll_loss.default sum.dim_IntList tensordot upsample_bilinear2d.vec""",
         32: """cross_entropy_loss scaled_dot_product_attention sum.default""",
         128: """dot mean.default nll_loss_nd""",  # one number, the sum of terms that cancel
         256: """matmul""",
@@ -75,6 +75,8 @@ SPECIAL = {
     **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d", "max_pool2d_with_indices", "max_pool1d_with_indices"),
                     "the first NaN of a window here, the last one there"),
     "erfc": "subnormal results are 0 there",
+    "ldexp": "exp2 of a half type is rounded first there",
+    "isclose": "differences of integers wrap there",
     "lerp": "another formula for weights of at least 1/2 there",
     "upsample_bilinear2d": "0 * inf at the pixel that has no weight",
     "grid_sampler_2d": "coordinates that are infinite or NaN are not defined there",
@@ -82,7 +84,8 @@ SPECIAL = {
 }  # fmt: skip
 
 ORDERED = (
-    "conv", "mm", "mv", "addr", "matmul", "einsum", "linear", "dot", "norm", "sum", "mean", "prod", "softmax", "loss", "entropy",
+    "conv", "mm", "mv", "addr", "matmul", "einsum", "inner", "tensordot", "linear", "dot", "norm", "sum", "mean", "prod",
+    "softmax", "loss", "entropy",
     "cosine_similarity", "attention", "pool", "kl_div", "trace",
 )  # fmt: skip
 """Parts of names of operators that accumulate: an intermediate overflow depends on the order, which is ours alone."""

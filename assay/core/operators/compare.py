@@ -8,7 +8,7 @@ from collections.abc import Callable
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.lang import E, T, const, convert, op, select
-from assay.core.operators.build import Operand, at, broadcast, elements, pointwise, result_type
+from assay.core.operators.build import Operand, at, broadcast, elements, pointwise, result_type, same_type
 from assay.core.operators.pointwise import is_nan
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, INTEGERS, binary, like, listed, unary, with_scalar
@@ -65,6 +65,26 @@ def isposinf(self: T) -> T:
 def isneginf(self: T) -> T:
     """Whether it is -inf."""
     return pointwise(lambda x: op("eq", x, -math.inf) if x.dtype.is_float else const(False, dt.bool_), self, promotion="bool")
+
+
+@operator("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+          samples=binary(ALL, (1e-5, 1e-8, False), (0.5, 0.5, True), mixed=False))  # fmt: skip
+def isclose(self: T, other: T, rtol: float, atol: float, equal_nan: bool) -> T:
+    """self == other, or both finite and |self - other| <= atol + rtol * |other|; NaN is close to NaN if equal_nan."""
+    same_type(self, other)
+
+    def body(x: E, y: E) -> E:
+        close = op("eq", x, y)
+        if x.dtype.is_float:
+            distance = op("abs", x - y)
+            near = (distance <= op("abs", y) * rtol + atol) & (distance < math.inf) & (op("abs", y) < math.inf)
+            return close | near | (is_nan(x) & is_nan(y)) if equal_nan else close | near
+        if x.dtype is dt.bool_ or (rtol == 0 and atol == 0):
+            return close
+        a, b = convert(x, dt.f64), convert(y, dt.f64)  # where no difference wraps
+        return close | (op("abs", a - b) <= op("abs", b) * rtol + atol)
+
+    return pointwise(body, self, other, promotion="bool")
 
 
 # ------------------------------------------------------------------------------------------------ logic and bits

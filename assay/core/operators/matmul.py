@@ -11,8 +11,8 @@ from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype
 from assay.core.errors import UserError
 from assay.core.lang import E, Ix, T, const, convert, load, op
-from assay.core.operators.build import Number, at, broadcast, contraction, elements, fold_axes, lift, same_type
-from assay.core.operators.pointwise import scaled
+from assay.core.operators.build import Number, at, broadcast, contraction, dim, elements, fold_axes, lift, same_type
+from assay.core.operators.pointwise import mul, scaled
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import NUMBERS, Like, Samples, like, listed
 
@@ -153,6 +153,60 @@ def linear(input: T, weight: T, bias: T | None) -> T:
         return product if bias is None else product + lift(load(bias, *j))
 
     return elements((*input.shape[:-1], *columns), body, dtype)
+
+
+@operator("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+          samples=listed(*((like(2, 3, 4, dtype=d), like(4, 3, 5, dtype=d), (1, 2), (1, 0)) for d in NUMBERS),
+                         (like(3), like(4), (), ()), (like(2, 0), like(0, 3), (1,), (0,)),
+                         (like(3), like(3), (-1,), (0,))))  # fmt: skip
+def tensordot(self: T, other: T, dims_self: Sequence[int], dims_other: Sequence[int]) -> T:
+    """The sum of products over axes dims_self[k] of self and dims_other[k] of other: a left fold of fma from +0."""
+    dtype = _numbers(self, other)
+    a, b = [dim(d, len(self.shape)) for d in dims_self], [dim(d, len(other.shape)) for d in dims_other]
+    if len(set(a)) != len(a) or len(set(b)) != len(b) or [self.shape[k] for k in a] != [other.shape[k] for k in b]:
+        raise _mismatch(self, other, f"axes of equal sizes at {list(dims_self)} and {list(dims_other)}")
+    rows, columns = [k for k in range(len(self.shape)) if k not in a], [k for k in range(len(other.shape)) if k not in b]
+    how = compute_dtype(dtype)
+
+    def body(*index: Ix) -> E:
+        def factor(x: T, own: Sequence[int], outer_: Sequence[Ix], axes: Sequence[int], inner: Sequence[Ix]) -> E:
+            at_ = {**dict(zip(own, outer_, strict=True)), **dict(zip(axes, inner, strict=True))}
+            return convert(load(x, *(at_[k] for k in range(len(x.shape)))), how)
+
+        def step(accs: tuple[E, ...], inner: tuple[Ix, ...]) -> tuple[E, ...]:
+            x = factor(self, rows, index[: len(rows)], a, inner)
+            y = factor(other, columns, index[len(rows) :], b, inner)
+            return (op("fma", x, y, accs[0]) if how.is_float else accs[0] + x * y,)
+
+        return fold_axes([self.shape[k] for k in a], [const(0, how)], step)[0]
+
+    return elements([*(self.shape[k] for k in rows), *(other.shape[k] for k in columns)], body, dtype)
+
+
+@operator("inner(Tensor self, Tensor other) -> Tensor",
+          samples=listed(*((like(2, 4, dtype=d), like(3, 4, dtype=d)) for d in NUMBERS), (like(4), like(4)),
+                         (like(2, 3, 4), like(4))))  # fmt: skip
+def inner(self: T, other: T) -> T:
+    """y[i.., j..] = fold(k) fma(self[i.., k], other[j.., k]); of a 0-d tensor, the product."""
+    if not self.shape or not other.shape:
+        return mul(self, other)
+    return tensordot(self, other, (-1,), (-1,))
+
+
+@operator("kron(Tensor self, Tensor other) -> Tensor",
+          samples=listed(*((like(2, 3, dtype=d), like(3, 2, dtype=d)) for d in NUMBERS), (like(2), like(2, 3)),
+                         (like(), like(2))))  # fmt: skip
+def kron(self: T, other: T) -> T:
+    """y[i * m + j] = self[i] * other[j] on each axis, m the size of other; missing axes at the front have size 1."""
+    dtype = _numbers(self, other)
+    rank = max(len(self.shape), len(other.shape))
+    a, b = ((1,) * (rank - len(x.shape)) + x.shape for x in (self, other))
+
+    def body(*i: Ix) -> E:
+        left = at(self, [x // m for x, m in zip(i, b, strict=True)])
+        return lift(left) * lift(at(other, [x % m for x, m in zip(i, b, strict=True)]))
+
+    return elements([n * m for n, m in zip(a, b, strict=True)], body, dtype)
 
 
 # ------------------------------------------------------------------------------------------------ with an addend

@@ -7,7 +7,7 @@ import math
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.lang import E, T, bitcast, const, op, select
-from assay.core.operators.build import Number, Operand, largest_of, number, pointwise, result_type
+from assay.core.operators.build import Number, Operand, largest_of, number, pointwise, result_type, same_type
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, FLOATS, NUMBERS, binary, like, listed, unary, with_scalar
 
@@ -161,6 +161,23 @@ def clamp_min(self: T, min: Operand) -> T:
 def clamp_max(self: T, max: Operand) -> T:
     """minimum(self, max)."""
     return clamp(self, max=max)
+
+
+@operator("heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, samples=binary(NUMBERS, mixed=False))
+def heaviside(self: T, values: T) -> T:
+    """values where self = 0, 1 where self > 0, else 0 (for NaN too, as PyTorch)."""
+    same_type(self, values)
+
+    def body(x: E, v: E) -> E:
+        return select(op("eq", x, 0), v, select(x > 0, const(1, x.dtype), const(0, x.dtype)))
+
+    return pointwise(body, self, values, kinds=ARITHMETIC)
+
+
+@operator("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", inplace=True, samples=binary(ALL, mixed=False))
+def ldexp(self: T, other: T) -> T:
+    """self * 2**other, the power rounded first; integers become f32."""
+    return pointwise(lambda x, n: x * op("exp2", n), self, other, promotion="int_to_float")
 
 
 # ------------------------------------------------------------------------------------------------ compounds

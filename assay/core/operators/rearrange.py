@@ -12,7 +12,7 @@ from assay.core.lang import select as choose
 from assay.core.operators.build import dim, dims, elements
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, like, listed, unary
-from assay.core.operators.views import reindexed
+from assay.core.operators.views import diagonal, reindexed
 
 
 def _flipped(self: T, axes: Sequence[int]) -> T:
@@ -157,3 +157,37 @@ def tril(self: T, diagonal: int) -> T:
 def triu(self: T, diagonal: int) -> T:
     """self where j >= i + diagonal, else 0: a choice, so NaN below the diagonal vanishes."""
     return _triangle(self, diagonal, lower=False)
+
+
+# ------------------------------------------------------------------------------------------------ diagonals
+
+
+@operator("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+          samples=unary(ALL, (0, -2, -1), (1, -2, -1), (-2, 0, 1), shapes=((3,), (2, 3), (0,), (1,))))  # fmt: skip
+def diag_embed(self: T, offset: int, dim1: int, dim2: int) -> T:
+    """self[.., k] at (k, k + offset) of two new axes dim1, dim2 (offset < 0: at (k - offset, k)), else 0."""
+    if not self.shape:
+        raise UserError("a 0-d tensor has no axis")
+    rank = len(self.shape) + 1
+    a, b = dim(dim1, rank), dim(dim2, rank)
+    if a == b:
+        raise UserError(f"dim1 {dim1} and dim2 {dim2} are the same axis")
+    n, down, right = self.shape[-1] + abs(offset), max(-offset, 0), max(offset, 0)
+    rest = iter(self.shape[:-1])
+    shape = [n if k in (a, b) else next(rest) for k in range(rank)]
+
+    def body(*i: Ix) -> E:
+        k = i[a] - down
+        inside = op("eq", index(k), index(i[b] - right)) & op("le", 0, index(k)) & op("lt", index(k), self.shape[-1])
+        return choose(inside, load(self, *(x for j, x in enumerate(i) if j not in (a, b)), k), const(0, self.dtype))
+
+    return elements(shape, body, self.dtype)
+
+
+@operator("diag(Tensor self, int diagonal=0) -> Tensor", samples=unary(ALL, (0,), (1,), (-2,),
+                                                                       shapes=((3,), (3, 4), (0,), (4, 3))))
+def diag(self: T, offset: int) -> T:
+    """The matrix with this diagonal, or the diagonal of a matrix."""
+    if len(self.shape) not in (1, 2):
+        raise UserError(f"needs a vector or a matrix, not shape {list(self.shape)}")
+    return diag_embed(self, offset, 0, 1) if len(self.shape) == 1 else diagonal(self, offset, 0, 1)

@@ -114,6 +114,21 @@ def mean_dim(self: T, d: Sequence[int] | None, keepdim: bool, dtype: DType | Non
     return average(self, dims(d, len(self.shape)), _mean_type(self, dtype), keepdim=keepdim)
 
 
+@operator("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+          samples=unary(FLOATS, *DIMS_TYPED, shapes=SHAPES))  # fmt: skip
+def nanmean(self: T, d: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> T:
+    """The sum over `dim` of what is not NaN, divided by how many that are; NaN of none."""
+    result = _mean_type(self, dtype)
+    how = compute_dtype(result)
+
+    def step(accs: tuple[E, ...], e: E, _: object) -> tuple[E, ...]:
+        missing = is_nan(e)
+        return accs[0] + select(missing, const(0, how), e), accs[1] + convert(~missing, dt.i64)
+
+    return reduction(self, dims(d, len(self.shape)), [const(0, how), const(0, dt.i64)], step,
+                     lambda s, n: s / convert(n, how), result, keepdim=keepdim, compute=how)  # fmt: skip
+
+
 def _product(x: T, axes: Sequence[int], dtype: DType | None, *, keepdim: bool) -> T:
     return _fold_all(x, axes, 1, lambda a, e: a * e, _sum_type(x, dtype), keepdim=keepdim)
 

@@ -252,13 +252,31 @@ def _same_shape(functional: Operator) -> Samples:
     return samples
 
 
+ALIASES = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh", "clip": "clamp", "concat": "cat", "concatenate": "cat", "divide": "div", "fix": "trunc", "ger": "outer",
+    "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "moveaxis": "movedim", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "subtract": "sub", "swapdims": "swapaxes", "true_divide": "div",
+}  # fmt: skip
+"""Other names that PyTorch has for an operator; a graph records the operator."""
+
+
+def canonical(base: str) -> str:
+    """The name in the table of the operator called `base`, a trailing underscore kept: clip_ is clamp_."""
+    if base in _OVERLOADS:
+        return base
+    name = base.removesuffix("_")
+    return ALIASES.get(name, name) + base[len(name) :]
+
+
 def overloads(base: str) -> list[Operator]:
     """The overloads of `base` in the order they are tried.  Raises UserError with the nearest names."""
-    found = _OVERLOADS.get(base)
+    found = _OVERLOADS.get(canonical(base))
     if found is None:
         import difflib
 
-        near = ", ".join(difflib.get_close_matches(base, _OVERLOADS, n=3)) or "see `assay ops`"
+        near = ", ".join(difflib.get_close_matches(base, [*_OVERLOADS, *ALIASES], n=3)) or "see `assay ops`"
         raise UserError(f"unknown operator {base!r}; did you mean: {near}")
     return found
 
@@ -293,6 +311,6 @@ def resolve(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[O
 
 
 __all__ = [
-    "OPERATORS", "TENSOR_TYPES", "Apply", "Meaning", "Operator", "Param", "Samples", "Schema", "lookup", "operator",
-    "overloads", "register", "resolve",
+    "ALIASES", "OPERATORS", "TENSOR_TYPES", "Apply", "Meaning", "Operator", "Param", "Samples", "Schema", "canonical", "lookup",
+    "operator", "overloads", "register", "resolve",
 ]  # fmt: skip

@@ -115,6 +115,13 @@ def view_as(self: T, other: T) -> T:
     return reindexed(self, sizes_of(other.shape, self.size))
 
 
+@operator("ravel(Tensor(a) self) -> Tensor(a)", view=True, inverse=_reshaped_back,
+          samples=unary(ALL, shapes=((), (5,), (3, 4), (0, 3))))  # fmt: skip
+def ravel(self: T) -> T:
+    """The elements in row-major order, one axis."""
+    return reindexed(self, (self.size,))
+
+
 @operator("flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", view=True, inverse=_reshaped_back,
           samples=unary(ALL, (0, -1), shapes=((), (5,), (3, 4), (2, 3, 4), (0, 3))))  # fmt: skip
 def flatten(self: T, start_dim: int, end_dim: int) -> T:

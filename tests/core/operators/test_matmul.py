@@ -94,6 +94,14 @@ def outer(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return compute(a)[:, None] * compute(b)[None, :]
 
 
+def tensordot(a: np.ndarray, b: np.ndarray, i: tuple[int, ...], j: tuple[int, ...]) -> np.ndarray:
+    """The axes i of a moved to its end and j of b to its front, in their order, then the product of two matrices."""
+    x, y = np.moveaxis(compute(a), i, range(-len(i), 0)), np.moveaxis(compute(b), j, range(len(j)))
+    rows, columns = x.shape[: x.ndim - len(i)], y.shape[len(j) :]
+    k = int(np.prod(y.shape[: len(j)]))
+    return matrices(x.reshape(int(np.prod(rows)), k), y.reshape(k, int(np.prod(columns)))).reshape((*rows, *columns))
+
+
 def typed(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return lambda *v: np.asarray(f(*v)).astype(v[0].dtype)
 
@@ -104,6 +112,9 @@ ORACLES: dict[str, Callable[..., np.ndarray]] = {
     "mv.default": typed(matmul),
     "dot.default": typed(matmul),
     "outer.default": typed(outer),
+    "inner.default": typed(lambda a, b: tensordot(a, b, (-1,), (-1,))),
+    "tensordot.default": typed(lambda a, b, i, j: tensordot(a, b, i, j)),
+    "kron.default": typed(lambda a, b: np.kron(compute(a), compute(b))),
     "matmul.default": typed(matmul),
     "linear.default": linear,
     "addmm.default": added(matmul),

@@ -234,6 +234,29 @@ def power(x: Any, e: Any) -> np.ndarray:
     return rounded(np.power(computed(x, common), computed(e, common)), common)
 
 
+def isclose(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:  # noqa: FBT001
+    common = common_type([x, y])
+    a, b = computed(x, common), computed(y, common)
+    if common is dt.bool_:
+        return a == b
+    if not common.is_float:
+        p, q = a.astype(np.float64), b.astype(np.float64)
+        return (a == b) | (np.abs(p - q) <= np.abs(q) * rtol + atol)
+    kind = a.dtype.type
+    near = (np.abs(a - b) <= np.abs(b) * kind(rtol) + kind(atol)) & np.isfinite(a) & np.isfinite(b) & np.isfinite(a - b)
+    return (a == b) | near | (np.isnan(a) & np.isnan(b) & equal_nan)
+
+
+def ldexp(x: Any, n: Any) -> np.ndarray:
+    """Where 2**n is a power of two that is stored exactly; elsewhere nothing is claimed here (see test_elementary.py)."""
+    common = common_type([x, n])
+    common = common if common.is_float else dt.f32
+    a, b = computed(x, common), computed(n, common)
+    whole = (b == np.rint(b)) & (np.abs(b) < 100)
+    got = evaluate(OPERATORS["ldexp.Tensor"], (x, n))
+    return np.where(whole, rounded(a * np.exp2(b.astype(np.float64)).astype(a.dtype), common), got)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {}
 for _names, _oracle in {
     "add.Tensor add.Scalar": arithmetic(lambda x, y, a: x | y if x.dtype == bool else x + times(a, y), rest=2),
@@ -291,6 +314,9 @@ for _names, _oracle in {
     "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar": arithmetic(shift(np.left_shift, np.zeros_like)),
     "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar": arithmetic(shift(np.right_shift,
                                                                                      lambda x: np.where(x < 0, -1, 0))),
+    "isclose.default": isclose,
+    "heaviside.default": arithmetic(lambda x, v: np.where(x == 0, v, x > 0)),
+    "ldexp.Tensor": ldexp,
     "where.self where.ScalarSelf where.ScalarOther where.Scalar": where,
 }.items():
     ORACLES.update(dict.fromkeys(_names.split(), _oracle))
@@ -340,6 +366,8 @@ def test_against_numpy(name):
      [-2.0, -2.0, -1.0, -1.0, inf, -inf, nan], "f32"),
     ("floor_divide", ([-72962.765625, 141999.265625], [0.33326295018196106, 2.7307257652282715]), [-218935.0, 52000.0], "f32"),
     ("fmod", ([5.5, -5.5, 1.0, -0.0], [3.0, 3.0, inf, 3.0]), [2.5, -2.5, 1.0, -0.0], "f64"),
+    ("heaviside", ([-0.0, -1.0, inf, nan], [0.5, 0.5, 0.5, 0.5]), [0.5, 0.0, 1.0, 0.0], "f32"),
+    ("ldexp", ([1.5, -0.0, inf, 1.0], [3.0, 5.0, -2.0, -149.0]), [12.0, -0.0, inf, 1e-45], "f32"),
     ("copysign", ([1.0, -2.0, nan], [-0.0, 0.0, -1.0]), [-1.0, 2.0, nan], "f32"),
     ("copysign", ([1.0, -1.0], [nan, -nan]), [1.0, 1.0], "f32"),  # a NaN has no sign
     ("bitwise_left_shift", ([7, -7, 1], [64, 1, -1]), [0, -14, 0], "i64"),
@@ -358,6 +386,8 @@ def test_values(name, args, expected, dtype):
     ("signbit", ([-0.0, 0.0, -nan, -inf],), [True, False, False, True]),
     ("isfinite", ([nan, inf, -inf, 3e38],), [False, False, False, True]),
     ("logical_not", ([nan, 0.0, -0.0],), [False, True, True]),
+    ("isclose", ([-(2.0**31), 2.0**31], [2.0**31, 2.0**31]), [False, True]),
+    ("isclose", ([inf, -inf, nan, 1.0, 3e38], [inf, inf, nan, 1.000001, -3e38]), [True, False, False, True, False]),
 ])  # fmt: skip
 def test_truth_values(name, args, expected):
     assert same(call(name, *(array(v) for v in args)), np.array(expected))

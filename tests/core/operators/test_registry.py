@@ -11,6 +11,7 @@ from assay.core import dtypes as dt
 from assay.core.errors import Unsupported, UserError
 from assay.core.lang import T
 from assay.core.operators import OPERATORS, lookup, overloads, register, resolve
+from assay.core.operators.registry import ALIASES
 from assay.core.operators.samples import Like, like
 from assay.core.operators.schema import MISSING, Type, parse, parse_type
 from assay.semantics.denote import run
@@ -91,6 +92,9 @@ def test_what_is_not_a_schema(text):
     ("pow", (2, X), {}, "pow.Scalar", (2, X)),
     ("slice", (X, 0, None, 3), {}, "slice.Tensor", (X, 0, None, 3, 1)),
     ("add_", (X, Y), {}, "add_.Tensor", (X, Y, 1)),
+    ("multiply", (X, Y), {}, "mul.Tensor", (X, Y)),
+    ("clip_", (X, 0, 1), {}, "clamp_.default", (X, 0, 1)),
+    ("true_divide", (X, 2), {}, "div.Scalar", (X, 2)),
 ])  # fmt: skip
 def test_resolution(base, args, kwargs, name, filled):
     for _ in range(2):  # the second time from the cache
@@ -116,6 +120,12 @@ def test_calls_that_fit_no_overload(base, args, kwargs, text):
 def test_a_list_of_mixed_types_is_refused():
     with pytest.raises(UserError, match=r"element 'a'"):
         resolve("view", (X, [2, "a"]), {})
+
+
+def test_aliases_are_other_names_of_what_exists():
+    for alias, base in ALIASES.items():
+        assert alias not in {o.base for o in OPERATORS.values()}
+        assert overloads(alias) == overloads(base)
 
 
 def test_lookup():

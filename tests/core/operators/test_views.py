@@ -37,10 +37,19 @@ def diagonal(x: Any, k: int, a: int, b: int) -> Any:
     return np.diagonal(x, k, a, b)
 
 
+def diag_embed(x: Any, k: int, a: int, b: int) -> Any:
+    n = x.shape[-1] + abs(k)
+    y = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    at = np.arange(x.shape[-1])
+    y[..., at + max(-k, 0), at + max(k, 0)] = x
+    return np.moveaxis(y, (-2, -1), (a, b))
+
+
 VIEWS: dict[str, Callable[..., Any]] = {
     "view.default": lambda x, s: x.reshape(s),
     "reshape.default": lambda x, s: x.reshape(s),
     "view_as.default": lambda x, y: x.reshape(y.shape),
+    "ravel.default": lambda x: x.reshape(x.size),
     "flatten.using_ints": lambda x, a, b: x.reshape((*x.shape[: a % max(x.ndim, 1)], -1, *x.shape[x.ndim + b + 1 :]))
     if x.size else x.reshape((*x.shape[: a % x.ndim], int(np.prod(x.shape[a % x.ndim :])))),
     "unflatten.int": lambda x, d, s: x.reshape((*x.shape[: d % x.ndim], *s, *x.shape[d % x.ndim + 1 :])),
@@ -83,6 +92,8 @@ COPIES: dict[str, Callable[..., Any]] = {
     "repeat.default": np.tile,
     "tile.default": np.tile,
     "repeat_interleave.self_int": np.repeat,
+    "diag.default": np.diag,
+    "diag_embed.default": diag_embed,
     "tril.default": np.tril,
     "triu.default": np.triu,
 }

@@ -84,3 +84,22 @@ def test_integers(dtype):
     assert not bits_equal(x, y)
     assert first_difference(x, y) == ((1, 0), x[1, 0], y[1, 0])
     assert evidence(x, x) == 4
+
+
+WRONG = {
+    "nothing is greater than a NaN": lambda a, b: not abs(a - b) > 1e-6,
+    "NaN only on one side": lambda a, b: a == b or math.isnan(a) or math.isnan(b),
+    "== of floats": lambda a, b: a == b,
+    "+0 is -0": lambda a, b: a == b or (math.isnan(a) and math.isnan(b)),
+    "both infinite": lambda a, b: repr(a) == repr(b) or (math.isinf(a) and math.isinf(b)),
+    "close": lambda a, b: repr(a) == repr(b) or abs(a - b) <= 0.5,
+}
+
+
+@pytest.mark.parametrize("comparator", WRONG.values(), ids=WRONG.keys())
+def test_the_table_catches_wrong_comparators(comparator):
+    assert any(comparator(a, b) is not equal for a, b, equal, _ in PAIRS)
+
+
+def test_the_table_accepts_the_right_one():
+    assert all((repr(a) == repr(b)) is equal for a, b, equal, _ in PAIRS)

@@ -202,24 +202,55 @@ def _plain_interval(c: int, terms: Terms) -> tuple[int, int]:
 
 
 def _interval(c: int, terms: Terms) -> tuple[int, int]:
-    """Interval of c + terms; knows that m * (e - d * (e // d)), written out, lies between 0 and m * (d - 1)."""
+    """Interval of c + terms, which knows that digits x - b * (x // b) lie between 0 and b - 1, and that x // b is near x / b.
+
+    Digits are taken out as long as that makes the sum of the intervals narrower: a reshape is a sum of digits.
+    """
     lo, hi = _plain_interval(c, terms)
+    if all(type(a) is not Div for a, _ in terms):
+        return lo, hi
+    digits_lo = digits_hi = 0
+    width = hi - lo
+    while True:
+        best = None
+        for m, b, c2, terms2 in _without_digit(c, terms):
+            lo2, hi2 = _plain_interval(c2, terms2)
+            if hi2 - lo2 + abs(m) * (b - 1) < width:
+                width = hi2 - lo2 + abs(m) * (b - 1)
+                best = m * (b - 1), c2, terms2, lo2, hi2
+        if best is None:
+            break
+        digit, c, terms, lo2, hi2 = best
+        width = hi2 - lo2
+        digits_lo, digits_hi = digits_lo + min(0, digit), digits_hi + max(0, digit)
+        lo, hi = max(lo, lo2 + digits_lo), min(hi, hi2 + digits_hi)
     for a, k in terms:
-        if type(a) is not Div or k % a.c:
-            continue
-        m = -k // a.c
-        rest = dict(terms)
-        del rest[a]
-        for b, q in a.e.terms:
-            rest[b] = rest.get(b, 0) - m * q
-        rest = {b: q for b, q in rest.items() if q}
-        if len(rest) > len(terms):
-            continue
-        deeper = len(rest) < len(terms) and any(type(b) is Div for b in rest)
-        lo2, hi2 = (_interval if deeper else _plain_interval)(c - m * a.e.c, tuple(rest.items()))
-        width = m * (a.c - 1)
-        lo, hi = max(lo, lo2 + min(0, width)), min(hi, hi2 + max(0, width))
+        if type(a) is Div:  # c + terms = (a.c * (c + the others) + k * a.e - k * (a.e % a.c)) / a.c
+            scaled = {t: a.c * q for t, q in terms if t is not a}
+            for t, q in a.e.terms:
+                scaled[t] = scaled.get(t, 0) + k * q
+            lo2, hi2 = _plain_interval(a.c * c + k * a.e.c, tuple(scaled.items()))
+            lo = max(lo, digits_lo - (max(0, k * (a.c - 1)) - lo2) // a.c)
+            hi = min(hi, digits_hi + (hi2 - min(0, k * (a.c - 1))) // a.c)
     return lo, hi
+
+
+def _without_digit(c: int, terms: Terms) -> Iterable[tuple[int, int, int, Terms]]:
+    """(m, b, c2, terms2): c + terms = m * (x - b * (x // b)) + c2 + terms2 for a division x // b and an m that cancels a term."""
+    total = dict(terms)
+    divs = [a for a in total if type(a) is Div]
+    for a in divs:
+        inner = [d for d in divs if d.e is a.e and d.c < a.c and a.c % d.c == 0]  # a is d // (a.c / d.c)
+        dividends: list[tuple[Terms, int, int]] = [(a.e.terms, a.e.c, a.c), *((((d, 1),), 0, a.c // d.c) for d in inner)]
+        for x, x_constant, b in dividends:
+            factors = [-total[a] // b] if total[a] % b == 0 else []
+            factors += [total[t] // q for t, q in x if t in total and total[t] % q == 0]
+            for m in dict.fromkeys(factors):
+                rest = dict(total)
+                rest[a] += m * b
+                for t, q in x:
+                    rest[t] = rest.get(t, 0) - m * q
+                yield m, b, c - m * x_constant, tuple((t, q) for t, q in rest.items() if q)
 
 
 # ------------------------------------------------------------------------------------------------ floor division
@@ -244,11 +275,37 @@ def _nested(e: Ix, c: int) -> Ix | None:
     return None
 
 
+def _split(e: Ix, g: int, enough: Callable[[int, int], bool]) -> tuple[Ix, int, int] | None:
+    """(q, lo, hi) with e = g * q + r, lo <= r <= hi and enough(lo, hi); None where no such split is found.
+
+    r holds what is no multiple of g; it gets narrower where digits are taken out whose rest is one.
+    """
+    constant, terms = e.c, e.terms
+    low = _ix(constant % g, tuple((a, k) for a, k in terms if k % g))
+    lo, hi = low.lo, low.hi
+    whole: list[tuple[int, Ix]] = []
+    offsets: list[int] = []
+    while not enough(lo, hi):
+        best = None
+        for m, b, constant2, terms2 in _without_digit(constant, terms):
+            low2 = _plain_interval(constant2 % g, tuple((a, k) for a, k in terms2 if k % g))
+            taken = [*offsets, m * (b - 1)] if m % g else offsets
+            lo2, hi2 = low2[0] + sum(min(0, x) for x in taken), low2[1] + sum(max(0, x) for x in taken)
+            if hi2 - lo2 < hi - lo:
+                lo, hi, best = lo2, hi2, (m, constant2, terms2, taken)
+        if best is None:
+            return None
+        m, constant2, terms2, offsets = best
+        if m % g == 0:
+            digit = affine(((1, _ix(constant, terms)), (-1, _ix(constant2, terms2))))
+            whole.append((1, _ix(digit.c // g, tuple((a, k // g) for a, k in digit.terms))))
+        constant, terms = constant2, terms2
+    return affine([*whole, (1, _ix(constant // g, tuple((a, k // g) for a, k in terms if k % g == 0)))]), lo, hi
+
+
 def _multiples(e: Ix, c: int) -> Ix | None:
-    rest = _ix(e.c % c, tuple((a, k) for a, k in e.terms if k % c))
-    if rest.lo // c != rest.hi // c:
-        return None
-    return _ix(e.c // c, tuple((a, k // c) for a, k in e.terms if k % c == 0)) + rest.lo // c
+    found = _split(e, c, lambda lo, hi: lo // c == hi // c)
+    return found and found[0] + found[1] // c
 
 
 def _reduce(e: Ix, c: int) -> Ix | None:
@@ -257,12 +314,6 @@ def _reduce(e: Ix, c: int) -> Ix | None:
     whole = _ix(e.c // c, tuple((a, k // c) for a, k in e.terms if k // c))
     rest = _ix(e.c % c, tuple((a, k % c) for a, k in e.terms if k % c))
     return whole + floordiv(rest, c)
-
-
-def _shifted_nested(e: Ix, c: int) -> Ix | None:
-    if len(e.terms) == 1 and e.terms[0][1] == 1 and type(a := e.terms[0][0]) is Div:
-        return floordiv(a.e + e.c * a.c, a.c * c)
-    return None
 
 
 def _common_factor(e: Ix, c: int) -> Ix | None:
@@ -274,9 +325,21 @@ def _common_factor(e: Ix, c: int) -> Ix | None:
 
 def _low_part(e: Ix, c: int) -> Ix | None:
     for g in sorted({k for _, k in e.terms if k > 1 and c % k == 0}, reverse=True):
-        low = _ix(e.c % g, tuple((a, k) for a, k in e.terms if k % g))
-        if low.lo >= 0 and low.hi < g:
-            return floordiv(_ix(e.c // g, tuple((a, k // g) for a, k in e.terms if k % g == 0)), c // g)
+        found = _split(e, g, lambda lo, hi, g=g: 0 <= lo and hi < g)
+        # a division that stays inside would be nested again by sum_nested
+        if found and (found[0].terms == _high(e, g) or all(k % (c // g) == 0 for a, k in found[0].terms if type(a) is Div)):
+            return floordiv(found[0], c // g)
+    return None
+
+
+def _high(e: Ix, g: int) -> Terms:
+    return tuple((a, k // g) for a, k in e.terms if k % g == 0)
+
+
+def _sum_nested(e: Ix, c: int) -> Ix | None:
+    for a, k in e.terms:
+        if k == 1 and type(a) is Div:
+            return floordiv(a.e + a.c * (e - _atom(a)), a.c * c)
     return None
 
 
@@ -284,10 +347,10 @@ RULES: tuple[Rule, ...] = (
     Rule("unit", "x // 1 == x", _unit),
     Rule("nested", "(x // a) // c == x // (a*c)", _nested),
     Rule("multiples", "(c*q + r) // c == q + m  if  c*m <= r < c*(m+1)", _multiples),
-    Rule("reduce", "((c*q + s)*x + r) // c == q*x + (s*x + r) // c", _reduce),
-    Rule("shifted_nested", "(x // a + k) // c == (x + k*a) // (a*c)", _shifted_nested),
-    Rule("common_factor", "(g*x + k) // (g*c) == (x + k // g) // c", _common_factor),
     Rule("low_part", "(g*x + b) // (g*c) == x // c  if  0 <= b < g", _low_part),
+    Rule("reduce", "((c*q + s)*x + r) // c == q*x + (s*x + r) // c", _reduce),
+    Rule("common_factor", "(g*x + k) // (g*c) == (x + k // g) // c", _common_factor),
+    Rule("sum_nested", "(x // a + y) // c == (x + a*y) // (a*c)", _sum_nested),
 )
 
 

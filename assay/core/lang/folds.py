@@ -23,7 +23,6 @@ from assay.core.lang.expressions import (
     load_or_zero,
     make_node,
     union,
-    walk,
 )
 from assay.core.row import TABLE, Interval
 
@@ -92,7 +91,7 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     """
     free = union([e.free for e in inits + steps], NO_VARS) - v.free
     w = variable(1 + max((u.level for u in free), default=-1), v.n)
-    accs = {e.attr[1]: e for e in walk(steps) if e.op == "acc" and e.attr[0] is v}
+    accs = {e.attr[1]: e for e in _own_accumulators(v, steps)}
     if bounds is None:
         bounds = _inductive(v, inits, steps, accs)
     else:
@@ -110,6 +109,21 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     node = make_node("fold", inits + steps, w, inits[0].dtype, hull)
     _accumulators[node] = tuple(acc(w, k, e.dtype, bounds[k]) for k, e in enumerate(inits))
     return node
+
+
+def _own_accumulators(v: Var, steps: tuple[E, ...]) -> list[E]:
+    """The accumulators over `v` in the steps, without those of inner folds that bind the same variable anew."""
+    found: list[E] = []
+    seen: set[E] = set()
+    todo = list(steps)
+    while todo:
+        e = todo.pop()
+        if v in e.free and e not in seen:
+            seen.add(e)
+            todo.extend(e.deps)
+            if e.op == "acc":
+                found.append(e)
+    return [e for e in found if e.attr[0] is v]
 
 
 def _inductive(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], accs: dict[int, E]) -> list[Interval]:

@@ -39,7 +39,7 @@ ULPS: dict[str, int] = {
         8: """_native_batch_norm_legit_functional _native_batch_norm_legit_no_training adaptive_avg_pool2d batch_norm
             binary_cross_entropy binary_cross_entropy_with_logits conv3d.default group_norm instance_norm layer_norm mse_loss
             native_layer_norm rms_norm upsample_bilinear2d.default""",
-        16: """grid_sampler_2d linear nansum nll_loss.default sum.dim_IntList tensordot upsample_bilinear2d.vec""",
+        16: """grid_sampler_2d inner linear nanmean nansum nll_loss.default sum.dim_IntList tensordot upsample_bilinear2d.vec""",
         32: """cross_entropy_loss scaled_dot_product_attention sum.default""",
         128: """dot mean.default nll_loss_nd""",  # one number, the sum of terms that cancel
         256: """matmul""",

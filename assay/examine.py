@@ -21,8 +21,8 @@ from assay.core.text import show
 from assay.frontends.capture import Captured, capture, flatten, is_tensor
 from assay.frontends.creation import from_numpy
 from assay.frontends.value import process
-from assay.fuzz.inputs import KINDS, draw_inputs
 from assay.semantics.denote import run
+from assay.semantics.inputs import KINDS, draw_inputs
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 from assay.verify import bounds

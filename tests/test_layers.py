@@ -19,12 +19,14 @@ LAYERS = (
     ("backends",),
     ("frontends",),
     ("nn", "ops"),
-    ("fuzz",),
     ("compiler",),
     ("examine",),
-    ("gate", "report", "bench"),
+    ("fuzz",),
+    ("gate", "report"),
+    ("pytest_plugin", "__init__"),
+    ("bench",),
     ("cli",),
-    ("pytest_plugin", "__init__", "__main__"),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"assay.__version__"}

@@ -19,7 +19,7 @@ from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.parser import parse
 from assay.frontends.creation import from_numpy
-from assay.fuzz.inputs import ORDINARY, draw, draw_inputs
+from assay.semantics.inputs import ORDINARY, draw, draw_inputs
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
 

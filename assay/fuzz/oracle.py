@@ -12,9 +12,9 @@ from assay.core.errors import AssayError, Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
 from assay.examine import Examined, examine, source_layers, stage_layers
-from assay.fuzz.inputs import KINDS, draw
 from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.denote import run
+from assay.semantics.inputs import KINDS, draw
 from assay.verify.layered import Arrays, Layer, Report, compare
 
 

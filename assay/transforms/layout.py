@@ -22,7 +22,7 @@ from assay.core.lang import (
     walk,
 )
 from assay.transforms.contract import bitwise, transform
-from assay.transforms.rewrite import must_realise
+from assay.transforms.rewrite import checks, must_realise
 
 
 @transform(contract=bitwise)
@@ -72,7 +72,7 @@ def _with_last_axis(p: Program, last: dict[T, int]) -> Program:
         if t in last:
             made = _move_last(made, last[t])
         new[t] = made
-    return program(p.inputs, [new[t] for t in p.outputs], [new[t] for t in p.effects], p.name)
+    return program(p.inputs, [new[t] for t in p.outputs], checks(new.values()), p.name)
 
 
 def _move_last(t: T, k: int) -> T:

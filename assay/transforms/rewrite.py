@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix
@@ -58,7 +58,12 @@ def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T
         made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__) if touched else t)
         if made.kind == "let" and t not in whole and inlined(t, made):
             gone.add(t)
-    return program(p.inputs, [new[t] for t in p.outputs], [new[t] for t in p.effects], p.name)
+    return program(p.inputs, [new[t] for t in p.outputs], checks(new.values()), p.name)
+
+
+def checks(made: Iterable[T]) -> list[T]:
+    """The requires among the tensors.  All of them are effects of a rewritten program: what read one may not any more."""
+    return [t for t in made if t.kind == "require"]
 
 
 def must_realise(p: Program) -> set[T]:

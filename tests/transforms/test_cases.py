@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.parser import parse
 from assay.core.text import show
-from assay.fuzz.inputs import KINDS, draw_inputs
 from assay.semantics.denote import run
+from assay.semantics.inputs import KINDS, draw_inputs
 from assay.transforms.contract import all_transforms
 from assay.verify.layered import Layer, compare
 

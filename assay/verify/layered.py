@@ -130,21 +130,22 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
     agrees on all inputs is VALIDATED(n); a layer that raises what the meaning raises agrees.
     """
     expected = [outcome(lambda xs: run(program, xs), xs) for xs in inputs]
-    agrees: set[Program] = {program}  # core programs that need no further run
+    agrees: set[Program | None] = {program}  # core programs that need no further run
     stages: list[StageReport] = []
     witness: Witness | None = None
     before: Program | None = None
     for layer in layers:
         start = time.perf_counter()
-        known = layer.program is not None and layer.program in agrees
-        found = None if known else next((w for xs, e in zip(inputs, expected, strict=True) if (w := _differs(layer, xs, e)) is not None), None)
+        runs = () if layer.program in agrees else zip(inputs, expected, strict=True)
+        found = next((w for xs, e in runs if (w := _differs(layer, xs, e)) is not None), None)
         if found is not None:
             if witness is None:
                 witness = explain(program, layer, shrink_inputs(program, layer, found) if shrink else found)
             verdict = refuted(f"output {found.output}{list(found.index)}")
         else:
             verdict = proved if layer.program is not None and layer.program is before else validated(len(inputs))
-            agrees.update((layer.program,) if layer.program is not None else ())
+            if layer.program is not None:
+                agrees.add(layer.program)
         before = layer.program
         stages.append(StageReport(layer.name, verdict, (), time.perf_counter() - start, layer.notes))
     return Report(tuple(stages), witness, len(inputs), program.name)

@@ -481,7 +481,8 @@ def _of(a: IndexAtom) -> Ix:
 
 def _reaches(parts: Iterable[Ix], answer: Answer) -> str:
     """reaches 2147483648, or what is known of the largest."""
-    values = [v for p in parts if answer.point and (v := value_at(p, answer.point)) is not None]
+    point = answer.point
+    values = [v for p in parts if point is not None and (v := value_at(p, point)) is not None]
     far = max(values, key=abs, default=0)
     return (
         f"reaches {far}"

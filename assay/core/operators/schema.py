@@ -1,4 +1,7 @@
-"""ATen schemas: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", parsed and matched to arguments."""
+"""ATen schemas: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", parsed and matched to arguments.
+
+Parameters that say nothing here (layout, device, pin_memory, memory_format, generator) are left out of the schemas.
+"""
 
 from __future__ import annotations
 

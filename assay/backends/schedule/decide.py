@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Nest, arithmetic, finish
 from assay.backends.schedule.fuse import Decisions, Group, Model
 from assay.backends.schedule.machine import machine
-from assay.backends.schedule.pack import packings, reused
+from assay.backends.schedule.pack import packed, packings, reused
 from assay.backends.schedule.space import Choice
+from assay.backends.schedule.summary import Summary
 from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
@@ -23,12 +24,32 @@ TILES = 4  # register tiles that are tried with packed operands
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute a group: copies of operands, each with its schedule, then the kernel itself."""
+    """One way to compute a group: as it is, or with the operands `packed` (by number) copied for the register tile `tile`."""
 
     seconds: float
-    tensors: tuple[T, ...]
+    group: Group
     choice: Choice
-    copies: tuple[tuple[T, Choice], ...] = ()
+    lanes: int = 0
+    tile: Schedule | None = None
+    packed: tuple[int, ...] = ()
+    copied: tuple[Choice, ...] = ()
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[T, ...], tuple[T, ...]]:
+        if self.tile is None:
+            return (), self.group.tensors
+        copies, t = packed(self.group.tensors[0], self.tile, self.lanes, self.packed)
+        return copies, (t,)
+
+    @property
+    def tensors(self) -> tuple[T, ...]:
+        """What the kernel computes."""
+        return self._parts[1]
+
+    @property
+    def copies(self) -> tuple[tuple[T, Choice], ...]:
+        """The copies of operands, each with its schedule."""
+        return tuple(zip(self._parts[0], self.copied, strict=True))
 
     @property
     def reason(self) -> str:
@@ -55,7 +76,7 @@ class Explored:
 def explore(program: Program, target: Target) -> Explored:
     """What is computed together, and the ways to do it, best first."""
     model = _model(target)
-    model.spent = 0
+    model.start()
     program = split_exact_folds(program)
     decisions = Decisions(program, model)
     decisions.search()
@@ -71,16 +92,20 @@ def _model(target: Target) -> Model:
 
 def candidates(group: Group, model: Model) -> list[Candidate]:
     """The ways to compute the group by modelled time, best first (never empty)."""
-    k = model.summary(group.tensors, group.local)
-    ranked = model.ranked(group.tensors, group.local)
-    found = [Candidate(c.cost.seconds, group.tensors, c) for c in ranked]
-    if reused(k):
-        found += _packed(group, ranked, model)
-        found.sort(key=lambda c: c.seconds)
-    return found
+    key = "candidates", model.signature(group.tensors, group.local)
+    found = model.memory.get(key)
+    if found is None:
+        ranked = model.ranked(group.tensors, group.local)
+        found = [Candidate(c.cost.seconds, group, c) for c in ranked]
+        k = model.summary(group.tensors, group.local)
+        if reused(k):
+            found += _with_packing(group, k, ranked, model)
+            found.sort(key=lambda c: c.seconds)
+        model.memory[key] = found
+    return [replace(c, group=group) for c in found] if found[0].group is not group else found
 
 
-def _packed(group: Group, ranked: list[Choice], model: Model) -> list[Candidate]:
+def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) -> list[Candidate]:
     """The group with packed operands, for the best register tiles."""
     m = model.machine
     tiles: dict[tuple[object, ...], list[Schedule]] = {}
@@ -88,18 +113,19 @@ def _packed(group: Group, ranked: list[Choice], model: Model) -> list[Candidate]
         s = c.schedule
         if s.vector is not None and s.jam:
             tiles.setdefault((s.vector, s.copies, s.jam), []).append(s)
-    k = model.summary(group.tensors, group.local)
     busy = {key: sum(c for _, c in arithmetic(Nest(k, ss[0], m))) for key, ss in tiles.items()}
     found: list[Candidate] = []
     for key in sorted(tiles, key=lambda key: busy[key])[:TILES]:
-        for copies, t in packings(group.tensors[0], tiles[key][0], m.lanes):
-            packed = tuple((c, model.ranked((c,), ())[0]) for c in copies)
-            extra = sum(c.cost.seconds for _, c in packed)
+        tile = tiles[key][0]
+        for operands in packings(group.tensors[0], tile, m.lanes):
+            copies, t = packed(group.tensors[0], tile, m.lanes, operands)
+            copied = tuple(model.ranked((c,), ())[0] for c in copies)
+            extra = sum(c.cost.seconds for c in copied)
             summary = model.summary((t,), ())
             for s in tiles[key]:
                 nest = Nest(summary, replace(s, threads=None, stream=False), m)
                 c, s2 = finish(nest, arithmetic(nest))
-                found.append(Candidate(c.seconds + extra, (t,), Choice(c, s2), packed))
+                found.append(Candidate(c.seconds + extra, group, Choice(c, s2), m.lanes, tile, operands, copied))
     return found
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from assay.backends.schedule.machine import Machine
 from assay.backends.schedule.prices import Prices
-from assay.backends.schedule.space import COARSE, Choice, rank
+from assay.backends.schedule.signature import Local, signature
+from assay.backends.schedule.space import COARSE, FULL, Choice, rank
 from assay.backends.schedule.summary import Summary, loop_shape
 from assay.core import lang
 from assay.core.errors import UserError
@@ -27,6 +29,7 @@ INLINE, KEEP, LOCAL = "inline", "keep", "local"
 LAUNCH = 2e-7  # seconds to enter a kernel
 SHORT_ROW = 64
 SMALL_BODY = 12  # instructions that are recomputed rather than stored, to begin with
+REMEMBERED = 20_000  # kernels, before all are forgotten
 NODES_MODELLED = 6_000  # nodes of candidate kernels the search may look at: the bound on its time
 MERGE_GAIN = 0.95
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
@@ -42,43 +45,59 @@ class Group:
 
 
 class Model:
-    """The modelled time of kernels, remembered by what they compute."""
+    """The modelled time of kernels, remembered by what they look like (signature.py).
+
+    `spent` counts what a search has looked at, also what was remembered: the search does not depend on earlier ones.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.prices = Prices(machine)
         self.spent = 0
-        self._coarse: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Choice | None] = {}
-        self._ranked: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], list[Choice]] = {}
-        self._summaries: dict[tuple[tuple[T, ...], tuple[tuple[T, int], ...]], Summary] = {}
+        self.memory: dict[tuple[Any, ...], Any] = {}
+        self._signatures: dict[tuple[tuple[T, ...], Local], tuple[Any, ...]] = {}
+        self._charged: set[tuple[Any, ...]] = set()
 
-    def summary(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...]) -> Summary:
+    def start(self) -> None:
+        """A new search."""
+        self.spent = 0
+        self._charged.clear()
+        if len(self.memory) > REMEMBERED:
+            self.memory.clear()
+            self._signatures.clear()
+
+    def signature(self, tensors: tuple[T, ...], local: Local) -> tuple[Any, ...]:
         key = tensors, local
-        found = self._summaries.get(key)
+        found = self._signatures.get(key)
         if found is None:
-            found = self._summaries[key] = Summary(tensors, self.prices, dict(local))
-            self.spent += found.nodes
+            found = self._signatures[key] = signature(tensors, local)
         return found
 
-    def ranked(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...]) -> list[Choice]:
+    def summary(self, tensors: tuple[T, ...], local: Local) -> Summary:
+        return Summary(tensors, self.prices, dict(local))
+
+    def ranked(self, tensors: tuple[T, ...], local: Local) -> list[Choice]:
         """The schedules of a kernel, best first."""
-        key = tensors, local
-        found = self._ranked.get(key)
+        key = FULL, self.signature(tensors, local)
+        found = self.memory.get(key)
         if found is None:
-            found = self._ranked[key] = rank(self.summary(tensors, local), self.machine)
+            found = self.memory[key] = rank(self.summary(tensors, local), self.machine)
         return found
 
-    def seconds(self, tensors: tuple[T, ...], local: tuple[tuple[T, int], ...] = ()) -> float:
+    def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
         """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""
-        key = tensors, local
-        if key not in self._coarse:
+        key = COARSE, self.signature(tensors, local)
+        found = self.memory.get(key)
+        if found is None:
             summary = self.summary(tensors, local)
-            legal = summary.fillable and all(lang.size_of(t) // math.prod(t.shape[:lead]) <= self.machine.l2 // 4 for t, lead in local)
-            found = rank(summary, self.machine, COARSE) if legal else []
-            self.spent += 10
-            self._coarse[key] = found[0] if found else None
-        best = self._coarse[key]
-        return best.cost.seconds if best is not None else math.inf
+            room = self.machine.l2 // 4
+            legal = summary.fillable and all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
+            best = rank(summary, self.machine, COARSE) if legal else []
+            found = self.memory[key] = best[0].cost.seconds if best else math.inf
+        if key not in self._charged:
+            self._charged.add(key)
+            self.spent += 10 + len(key[1])
+        return found
 
 
 @dataclass

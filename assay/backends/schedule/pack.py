@@ -84,18 +84,24 @@ def reused(k: Summary) -> bool:
     )
 
 
-def packings(t: T, schedule: Schedule, lanes: int) -> Iterator[tuple[tuple[T, ...], T]]:
-    """(copies, `t` reading them) for every subset of the operands that the tile of `schedule` can read packed."""
-    ways = _ways(t, schedule, lanes)
-    for count in range(1, len(ways) + 1):
-        for chosen in itertools.combinations(ways, count):
-            copies = {source: ways[source].copy(source) for source in chosen}
+def packings(t: T, tile: Schedule, lanes: int) -> Iterator[tuple[int, ...]]:
+    """Every subset of the operands (by number) that the register tile of `tile` can read packed."""
+    count = len(_ways(t, tile, lanes))
+    for k in range(1, count + 1):
+        yield from itertools.combinations(range(count), k)
 
-            def on_load(source: T, idx: tuple[Ix, ...], how: str, copies: dict[T, T] = copies) -> E | None:
-                copy = copies.get(source)
-                return ways[source].read(copy, idx) if copy is not None else None
 
-            yield tuple(copies.values()), lang.let(t.shape, lang.substitute(t.body, {}, on_load))
+def packed(t: T, tile: Schedule, lanes: int, operands: tuple[int, ...]) -> tuple[tuple[T, ...], T]:
+    """The copies of these operands, and `t` reading them."""
+    ways = _ways(t, tile, lanes)
+    sources = list(ways)
+    copies = {sources[k]: ways[sources[k]].copy(sources[k]) for k in operands}
+
+    def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
+        copy = copies.get(source)
+        return ways[source].read(copy, idx) if copy is not None else None
+
+    return tuple(copies.values()), lang.let(t.shape, lang.substitute(t.body, {}, on_load))
 
 
 def _ways(t: T, schedule: Schedule, lanes: int) -> dict[T, Pad | Tile]:

@@ -230,7 +230,7 @@ class ProvenProgram:
 
     def is_inside(self, t: T, load: E) -> bool:
         """Whether the load in `t` is in bounds on every path, so that it needs no guard whatever its intervals say."""
-        return load.op == "load" and (t, load) not in self.proof.guarded
+        return load.op == "load" and ((t, load) in self.proof.in_bounds or _intervals_suffice(load))
 
     def index_bits(self, t: T) -> int:
         """The width of index arithmetic that is wide enough for `t`: 32 or 64."""
@@ -337,14 +337,14 @@ class _Prover:
             if e.op != "load":
                 continue
             goal = _inside(e.attr[0].shape, e.attr[1])
-            if all(lo <= i.lo and i.hi <= hi for i, lo, hi in goal.ranges):
-                self._owe("bounds", t, PROVED, _by_intervals(e.attr[1]), e)
+            if _intervals_suffice(e):
+                self._owe("bounds", t, PROVED, _how_intervals(e.attr[1]), e)
                 continue
             known = known or paths(t)
             self._load(t, e, goal, known[e])
         if t.kind == "scatter":
             answer = decide(_inside(t.shape, t.indices))
-            how = _by_intervals(t.indices) if answer.how == "intervals" else answer.how
+            how = _how_intervals(t.indices) if answer.how == "intervals" else answer.how
             self._owe("bounds", t, answer.status, how, None, answer)
         if t.kind == "require":
             self._require(t)
@@ -443,7 +443,12 @@ def _inside(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
     return Goal(tuple((i, 0, n - 1) for i, n in zip(indices, shape, strict=True)))
 
 
-def _by_intervals(indices: tuple[Ix, ...]) -> str:
+def _intervals_suffice(load: E) -> bool:
+    t, indices = load.attr
+    return all(0 <= i.lo and i.hi < n for i, n in zip(indices, t.shape, strict=True))
+
+
+def _how_intervals(indices: tuple[Ix, ...]) -> str:
     checked = any(a.e.op == "load" and a.e.attr[0].kind == "require" for i in indices for a in values(i))
     return "intervals, by a run-time check" if checked else "intervals"
 

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Nest, arithmetic, finish
-from assay.backends.schedule.fuse import Decisions, Group, Model
+from assay.backends.schedule.fuse import Decisions, Group, Model, collapse
 from assay.backends.schedule.machine import machine
 from assay.backends.schedule.pack import packed, packings, reused
 from assay.backends.schedule.space import Choice
@@ -77,7 +77,7 @@ def explore(program: Program, target: Target) -> Explored:
     """What is computed together, and the ways to do it, best first."""
     model = _model(target)
     model.start()
-    program = split_exact_folds(program)
+    program = collapse(split_exact_folds(program))
     decisions = Decisions(program, model)
     decisions.search()
     groups = [(g, candidates(g, model) if g.tensors[0].kind != "extern" else []) for g in decisions.groups()]

@@ -23,7 +23,7 @@ from assay.core import lang
 from assay.core.errors import UserError
 from assay.core.index import Ix, Var, ix
 from assay.core.lang import E, Program, T
-from assay.transforms.rewrite import inline_load, must_realise
+from assay.transforms.rewrite import inline_load, must_realise, readers, rewrite
 
 INLINE, KEEP, LOCAL = "inline", "keep", "local"
 LAUNCH = 2e-7  # seconds to enter a kernel
@@ -100,6 +100,51 @@ class Model:
         return found
 
 
+def visits(tensors: list[T]) -> dict[T, int]:
+    """How often the reader that does so most evaluates a load of each tensor, in units of the tensor's size.
+
+    What depends on the variable of a fold is evaluated in its loop, inside the loops around it.
+    """
+    found = dict.fromkeys(tensors, 0)
+
+    def count(t: T, loops: frozenset[Var]) -> None:
+        if t in found:
+            found[t] = max(found[t], math.ceil(math.prod(v.n for v in loops) / max(1, t.size)))
+
+    for t in tensors:
+        for e in lang.walk(lang.bodies(t)):
+            if e.op in ("load", "load_or_zero"):
+                count(e.attr[0], e.free)
+            elif e.op == "fold":
+                for x in lang.walk(e.args):
+                    if x.op in ("load", "load_or_zero") and e.attr in x.free:
+                        count(x.attr[0], e.free | x.free)
+    return found
+
+
+def by_constants(t: T, readers: list[T]) -> bool:
+    """Whether `t` is a short row that is read at constant positions only (the lanes of a split fold)."""
+    if not t.shape or t.shape[-1] > SHORT_ROW or any(r.kind != "let" for r in readers):
+        return False
+    loads = [e for r in readers for e in lang.walk((r.body,)) if e.op == "load" and e.attr[0] is t]
+    return all(e.attr[1][-1].is_const for e in loads) and len(loads) > 1
+
+
+def collapse(program: Program) -> Program:
+    """The program without the lets about which there is nothing to weigh: no fold, one reader, each element read once."""
+    tensors = program.tensors
+    reading, times = readers(program), visits(tensors)
+
+    def inlined(source: T, made: T) -> bool:
+        rs = set(reading[source])
+        return len(rs) == 1 and times[source] <= 1 and not source.body.has_fold and not by_constants(source, reading[source])
+
+    try:
+        return rewrite(program, inlined=inlined)
+    except UserError:  # an index that is exact as a stored value would not fit its type as an expression
+        return program
+
+
 @dataclass
 class Decisions:
     """The state of the search: a mode for each tensor, and what each became."""
@@ -118,8 +163,7 @@ class Decisions:
             for r in t.reads:
                 if r.kind != "input":
                     self.readers[r].append(t)
-        self.visits = {t: 0 for t in self.tensors}  # how often a reader evaluates a load of t, in units of t's size
-        self._count_visits()
+        self.visits = visits(self.tensors)
         for t in self.tensors:
             self.mode.setdefault(t, self._first_mode(t))
         self.made: dict[T, T] = {}
@@ -135,20 +179,6 @@ class Decisions:
                 return
         self._fuse_rows()
 
-    def _count_visits(self) -> None:
-        for t in self.tensors:
-            for e in lang.walk(lang.bodies(t)):
-                if e.op in ("load", "load_or_zero") and e.attr[0] in self.visits:
-                    self._visited(e.attr[0], e.free)
-                if e.op == "fold":  # what depends on the fold's variable is evaluated in its loop, inside those around it
-                    for x in lang.walk(e.args):
-                        if x.op in ("load", "load_or_zero") and x.attr[0] in self.visits and e.attr in x.free:
-                            self._visited(x.attr[0], e.free | x.free)
-
-    def _visited(self, t: T, loops: frozenset[Var]) -> None:
-        times = math.prod(v.n for v in loops) / max(1, t.size)
-        self.visits[t] = max(self.visits[t], math.ceil(times))
-
     def free(self, t: T) -> bool:
         """Whether there is anything to decide about `t`."""
         return t.kind == "let" and t not in self.whole
@@ -156,7 +186,7 @@ class Decisions:
     def _first_mode(self, t: T) -> str:
         if not self.free(t):
             return KEEP
-        if self._by_constants(t):
+        if by_constants(t, self.readers[t]):
             return LOCAL
         if self.visits[t] > 2:
             return KEEP
@@ -187,7 +217,7 @@ class Decisions:
         for t in self.tensors:
             if not self.free(t) or self.visits[t] > 2:
                 continue
-            if t.body.has_fold and self._read_by_rows(t) and not self._by_constants(t):
+            if t.body.has_fold and self._read_by_rows(t) and not by_constants(t, self.readers[t]):
                 modes[t] = INLINE
             elif len(t.shape) >= 2 and len(self.readers[t]) > 1 and not self._small(t):
                 modes[t] = LOCAL
@@ -205,13 +235,6 @@ class Decisions:
         self.log.append(f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if after < before else ', not taken'}")
         if after < before:
             self.mode, self.made, self.locals = modes, made, locals_
-
-    def _by_constants(self, t: T) -> bool:
-        """Whether `t` is a short row that is read at constant positions only (the lanes of a split fold)."""
-        if not t.shape or t.shape[-1] > SHORT_ROW or any(r.kind != "let" for r in self.readers[t]):
-            return False
-        loads = [e for r in self.readers[t] for e in lang.walk((r.body,)) if e.op == "load" and e.attr[0] is t]
-        return all(e.attr[1][-1].is_const for e in loads) and len(loads) > 1
 
     def _make(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]], mode: dict[T, str]) -> None:
         """`t` with its inlined reads substituted and its row buffers named, and the row buffers it uses."""
@@ -285,10 +308,22 @@ class Decisions:
             return
         if now != INLINE and not (fold and self.visits[t] >= RECOMPUTED):
             yield INLINE
-        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and ((not fold and not once) or self._by_constants(t)):
+        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and ((not fold and not once) or by_constants(t, self.readers[t])):
             yield LOCAL
         if now != KEEP:
             yield KEEP
+
+    def _folded(self, t: T) -> bool:
+        """Whether a fold reads `t`, itself or through lets without folds: only then is a row needed more than once."""
+        stack, seen = [t], {t}
+        while stack:
+            for r in self.readers[stack.pop()]:
+                if r.kind == "let" and r.body.has_fold:
+                    return True
+                if r not in seen:
+                    seen.add(r)
+                    stack.append(r)
+        return False
 
     # -------------------------------------------------------------------------------------------- kernels
 

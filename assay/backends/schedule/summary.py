@@ -125,7 +125,7 @@ class Summary:
         self._depends: dict[int, int] = {}
         self._fills: dict[tuple[T, tuple[Ix, ...]], int] = {}
         self._names: dict[Var, int] = {}
-        top = _Scope(None, None, -1)
+        top = self._top = _Scope(None, None, -1)
         for k, v in enumerate(lang.axes(self.shape)):
             if v.n != 1:
                 self._names[v] = k
@@ -293,10 +293,13 @@ class Summary:
             self.sizes.append(t.shape[lead])
             self._fills[key] = number
             self.rows[number] = at
-            last = fresh(t.shape[lead])
-            env: lang.Environment = dict(zip(lang.axes(t.shape), (*idx[:lead], ix(last)), strict=True))
-            body = lang.substitute(t.body, env)
-            inner = _Scope(scope, last, number)
+            own = lang.axes(t.shape)
+            if all(i is ix(v) for i, v in zip(idx[:lead], own, strict=False)):
+                body, inner = t.body, _Scope(self._top, own[lead], number)
+            else:
+                last = fresh(t.shape[lead])
+                env: lang.Environment = dict(zip(own, (*idx[:lead], ix(last)), strict=True))
+                body, inner = lang.substitute(t.body, env), _Scope(scope, last, number)
             self.latency[number] = self._visit(body, inner)[2]
             self.live[number] = max(self.live.get(number, 1), live_width((body,)))
             mask = at | 1 << number

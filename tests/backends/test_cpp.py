@@ -31,7 +31,7 @@ from tests.backends.plans import FEATURES, plan
 from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, wrapped
 
 pytestmark = pytest.mark.cpp
-LONG = ("conversions", "integer_arithmetic")  # many outputs: only under the features that change their code
+LONG = ("conversions", "integer_arithmetic")  # many outputs, each a row or a conversion; those have their own tests
 
 
 def differs(e: Executable, meaning: Program, inputs: list[np.ndarray]) -> list[int]:
@@ -43,7 +43,7 @@ def differs(e: Executable, meaning: Program, inputs: list[np.ndarray]) -> list[i
 @pytest.mark.parametrize("feature", FEATURES)
 def test_bits(feature: str) -> None:
     names = ("transposes", "reshapes", "attention", "gather") if feature == "transpose" else None
-    programs = {n: p for n, p in build(names).items() if feature in ("scalar", "vector") or n not in LONG}
+    programs = {n: p for n, p in build(names).items() if feature == "scalar" or n not in LONG}
     made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
     bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
     assert bad == {}
@@ -74,7 +74,7 @@ def test_avx512_text_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_chosen_plans() -> None:
-    programs = build(("softmax", "layernorm", "matmul_bias_gelu", "conv2d_pad", "attention", "empty"))
+    programs = build(("layernorm", "conv2d_pad", "empty"))
     assert {n: found for n, p in programs.items() if (found := differs(compile_program(p, threads=2), p, arrays(p)))} == {}
 
 

@@ -47,7 +47,7 @@ def _jax_relu_sum(jnp: Any, jax: Any, x: Any, y: Any) -> Any:
 
 
 def _gelu_backward(t: Any, g: Any, h: Any) -> Any:
-    if hasattr(t, "compiler"):
+    if t.__name__ == "torch":
         return t.ops.aten.gelu_backward(g, h)
     return t.ops.gelu_backward.default(g, h)
 
@@ -68,7 +68,7 @@ def _jax_layer_norm(jnp: Any, jax: Any, x: Any, w: Any, b: Any) -> Any:
 
 
 def _layer_norm_backward(t: Any, g: Any, x: Any, mean: Any, rstd: Any, w: Any) -> Any:
-    if hasattr(t, "compiler") and not t.compiler.is_compiling():
+    if t.__name__ == "torch" and not t.compiler.is_compiling():
         return t.ops.aten.native_layer_norm_backward(g, x, [x.shape[-1]], mean, rstd, w, w, [True, True, True])
     hat = (x - mean) * rstd
     a = g * w

@@ -21,19 +21,23 @@ import numpy as np
 OUTPUT = Path(__file__).parent.parent / "assay" / "core" / "mathlib" / "coefficients.py"
 PRECISION = {"f32": 24, "f64": 53}
 FORMATS = {"f32": "SG", "f64": "D"}
-WIDER = {"f32": "D", "f64": "DD"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """p(x) ~ function on [low; high], minimising |1 - p/function|; the leading coefficient as a pair where `pair`."""
+    """p(x) ~ function on [low; high], minimising |1 - p/function|.
+
+    `leading` are sollya's formats (or numbers of bits) of the first coefficients, where they are not the format itself; the
+    first one is then a pair hi + lo whose hi has `zeros` trailing zero bits.
+    """
 
     name: str
     function: str
     low: str
     high: str
     degree: dict[str, int]
-    pair: bool = False
+    leading: dict[str, str] | None = None
+    zeros: int = 0
 
 
 def odd_rest(f: str) -> str:
@@ -41,10 +45,27 @@ def odd_rest(f: str) -> str:
     return f"({f}(sqrt(x))-sqrt(x))/(sqrt(x)*x)"
 
 
-T = "(3*(1+x)/(1-x))"  # x = (t - 3)/(t + 3)
-ERFC_SCALED = f"erfc({T})*exp({T}^2)*(1+1.125*{T})"
+PAIR = {"f32": "D", "f64": "DD"}
+TAIL = {"f32": "40", "f64": "98"}  # c0 = hi + lo, hi short enough for hi - F to be exact, see mathlib/gaussian.py
 ATANH_LOG = "log((1+sqrt(x))/(1-sqrt(x)))"  # with sqrt(x) = (m-1)/(m+1): log(m)
 TINY = "2^(-24)"
+
+
+def erfc(t: str) -> str:
+    """erfc(t) e**t^2."""
+    return f"erfc({t})*exp({t}^2)"
+
+
+def tail(name: str, g: str, log_slope: str, k: str, m: str, last: str, degree: dict[str, int]) -> list[Fit]:
+    """g(t) (t + k) as a function of x = w - m with w = 1/(t + k), t in [0, last]; the slope of log(g) against log(w), roughly."""
+    w = f"(x+{m})"
+    t = f"(1/{w}-{k})"
+    low, high = f"1/({last}+{k})-{m}", f"1/{k}-{m}"
+    function = g.format(t=t)
+    slope = f"-({log_slope.format(t=t, g=f'({function})')})/{w}"
+    rough = Fit(f"{name}_slope", slope, low, high, dict.fromkeys(degree, 2))
+    return [Fit(f"{name}_tail", f"{function}/{w}", low, high, degree, TAIL, 8), rough]
+
 
 FITS = [
     Fit("exp", "(expm1(x)-x)/x^2", "-0.3468", "0.3468", {"f32": 5, "f64": 10}),
@@ -55,10 +76,12 @@ FITS = [
     Fit("log_atanh", f"({ATANH_LOG}/sqrt(x)-2)/x", TINY, "0.02945", {"f64": 7}),
     Fit("log_double", f"((({ATANH_LOG}/sqrt(x)-2)/x-2/3)/x-2/5)/x", "2^(-20)", "0.02945", {"f64": 8}),
     Fit("log2_wide", f"{ATANH_LOG}/log(2)/sqrt(x)", TINY, "0.02945", {"f64": 6}),
-    Fit("erf", "erf(sqrt(x))/sqrt(x)-1", TINY, "1", {"f32": 7, "f64": 13}, pair=True),
+    Fit("erf", "erf(sqrt(x))/sqrt(x)-1", TINY, "1", {"f32": 7, "f64": 13}, PAIR),
     Fit("log_erfc", "log(erfc(0.8398838639259338+x))", "0", "3.12", {"f32": 9}),  # the shift: log_erfc_start below
-    Fit("erfc", ERFC_SCALED, "-1", "0.55", {"f32": 11}, pair=True),
-    Fit("erfc", ERFC_SCALED, "-1", "0.8035", {"f64": 25}, pair=True),
+    *tail("erfc", erfc("{t}"), "2*{t}-2/sqrt(pi)/{g}", "1.75", "0.15625", "9.3", {"f32": 10}),
+    *tail("erfc", erfc("{t}"), "2*{t}-2/sqrt(pi)/{g}", "2.5", "0.15625", "26.6", {"f64": 26}),
+    *tail("gelu", erfc("({t}*sqrt(1/2))") + "/2", "{t}-sqrt(1/(2*pi))/{g}", "2.5", "0.125", "13.5", {"f32": 10}),
+    *tail("gelu", erfc("({t}*sqrt(1/2))") + "/2", "{t}-sqrt(1/(2*pi))/{g}", "3", "0.09375", "37.6", {"f64": 25}),
     Fit("sin", odd_rest("sin"), TINY, "0.6169", {"f32": 3, "f64": 6}),
     Fit("cos", "(cos(sqrt(x))-1+x/2)/x^2", TINY, "0.6169", {"f32": 3, "f64": 6}),
     Fit("tan", odd_rest("tan"), TINY, "0.6169", {"f32": 7, "f64": 15}),
@@ -71,7 +94,7 @@ FITS = [
 def fit(f: Fit, dtype: str) -> tuple[list[float], float]:
     """Coefficients from degree 0 up (a pair's low part comes second), and log2 of the largest relative error."""
     degree = f.degree[dtype]
-    leading = f"{WIDER[dtype]}, " if f.pair else ""
+    leading = f"{f.leading[dtype]}, " if f.leading else ""
     script = f"""prec = 300; display = hexadecimal!; f = {f.function}; I = [{f.low};{f.high}];
 p = fpminimax(f, {degree}, [|{leading}{FORMATS[dtype]}...|], I, floating, relative);
 for i from 0 to {degree} do print("C", coeff(p, i));
@@ -81,7 +104,7 @@ display = decimal!; print("E", dirtyinfnorm(1 - p/f, I)); quit;"""
     errors = re.findall(r"^E (\S+)", run.stdout, re.M)
     if len(coefficients) != degree + 1 or not errors:
         raise SystemExit(f"sollya did not fit {f.name} {dtype}:\n{run.stdout}{run.stderr}")
-    first = split(coefficients[0], dtype) if f.pair else [float(coefficients[0])]
+    first = split(coefficients[0], dtype, f.zeros) if f.leading else [float(coefficients[0])]
     return first + [float(c) for c in coefficients[1:]], math.log2(float(errors[0]))
 
 
@@ -178,7 +201,8 @@ def write(polynomials: dict[str, dict[str, tuple[list[float], str]]]) -> None:
     out += ["POLYNOMIALS: dict[str, dict[str, tuple[str, ...]]] = {"]
     for dtype in FORMATS:
         out += [f'    "{dtype}": {{']
-        for name, (values, comment) in polynomials[dtype].items():
+        for name in dict.fromkeys(f.name for f in FITS if dtype in f.degree):
+            values, comment = polynomials[dtype][name]
             out += [f"        # {comment}", f'        "{name}": ' + hexes(values).replace("\n", "\n    ") + ","]
         out += ["    },"]
     out += ["}", ""]

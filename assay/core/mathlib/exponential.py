@@ -31,16 +31,18 @@ from assay.core.mathlib.pieces import (
 
 
 def exp_reduce(x: E, low: E | None = None) -> tuple[E, E, E]:
-    """x + low = n ln2 + r + rl with |r| <= 0.347: ln2 in two parts (Cody & Waite), r exact to a pair."""
+    """x + low = n ln2 + r + rl with |r| <= 0.347: ln2 in two parts (Cody & Waite), r exact to a pair.
+
+    With `low` the second part is below 2**-12 (f64: 2**-32), so its own rounding and a tiny head do not matter.
+    """
     f = format_of(x)
     t = fma(x, f.inverse_ln2[0], f.magic)
     j = t - f.magic
     head = fma(j, -f.ln2_by_integer[0], x)
-    r = fma(j, -f.ln2_by_integer[1], head)
-    rl = fma(j, -f.ln2_by_integer[1], head - r)
     if low is not None:
-        r, rl = two_sum(r, rl + low)
-    return integer_of_magic(t), r, rl
+        return integer_of_magic(t), *fast_sum(head, fma(j, -f.ln2_by_integer[1], low))
+    r = fma(j, -f.ln2_by_integer[1], head)
+    return integer_of_magic(t), r, fma(j, -f.ln2_by_integer[1], head - r)
 
 
 def exp_series(r: E, rl: E) -> Pair:

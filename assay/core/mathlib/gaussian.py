@@ -1,8 +1,7 @@
-"""erf, erfc and the Gaussian error linear units.
+"""erf, erfc and the Gaussian error linear unit.
 
-erfc(t) = e**-t^2 F(u)/(1 + 9t/8) with u = (t - 3)/(t + 3), F nearly constant (Schonfelder, "Chebyshev expansions for the error
-and related functions", Math. Comp. 32, 1978, with a rational factor): relative accuracy down to the last subnormal. Errors:
-docs/accuracy.md.
+The tail g(t) = erfc(t) e**t^2 is w F(w) with w = 1/(t + k), F nearly linear (after Schonfelder, "Chebyshev expansions for the
+error and related functions", Math. Comp. 32, 1978): relative accuracy down to the last subnormal. Errors: docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -12,66 +11,75 @@ from assay.core.mathlib.coefficients import LOG_ERFC_START
 from assay.core.mathlib.exponential import exp_pair
 from assay.core.mathlib.pieces import (
     F32,
+    F64,
     INF,
     clamp,
     copysign,
     fabs,
-    fast_sum,
     fma,
     format_of,
     horner,
     number,
     polynomial,
     power_of_two,
-    quotient,
-    scale,
-    times_constant,
     two_product,
     two_sum,
 )
 
-SLOPE = (-0.227, 0.194, 0.118, -0.267)
-"""dF/du to 0.03, a cubic in u: it multiplies only the low part of u."""
+SHIFT = {
+    ("erfc", F32): (1.75, 0.15625),
+    ("erfc", F64): (2.5, 0.15625),
+    ("gelu", F32): (2.5, 0.125),
+    ("gelu", F64): (3.0, 0.09375),
+}
+"""The k of w = 1/(t + k) and the m of v = w - m, as in tools/fit_mathlib.py."""
+LIFT = {F32: 64, F64: 128}
+"""Small results are computed 2**LIFT too large and scaled down last, so that subnormal ones are rounded once."""
 
 
-def erfc_tail(dh: E, dl: E, t: E, h: E, hl: E) -> tuple[E, E, E]:
-    """erfc(t) = e**(h + hl) F(u) / (dh + dl) = 2**n (q + e), for t >= 0, -t^2 = h + hl and 1 + 9t/8 = dh + dl given exactly.
+def _tail(name: str, t: E, h: E, hl: E) -> tuple[E, E, E]:
+    """e**(h + hl) w F(w) = 2**n (z + zl) for t >= 0.
 
-    F depends weakly on t, so t may be rounded; F is c0 (a pair) + u P(u), u as a pair.
+    F = c0 + v (c1 + v Q(v)), v = w - m: the last two steps keep their rounding errors (c0 is short and a < 2 c1, so c - result
+    is exact). The error e of w enters to first order, by the slope of log(w F) against log(w).
     """
     n, s, low = exp_pair(h, hl)
-    c = polynomial("erfc", t)
-    v, vl = quotient(t, 0.0, *two_sum(number(3, t), t))
-    u, ul = fast_sum(number(-1, t), v + v)
-    ul = fma(vl, 2.0, ul)
-    p, pl = two_product(u, horner(c[2:], u))
-    a, b = fast_sum(number(c[0], t), p)
-    b = b + (pl + fma(ul, horner(SLOPE, u), c[1]))
-    p, e = two_product(s, a)
-    q, e = quotient(p, fma(low, a, fma(s, b, e)), dh, dl)
-    return n, q, e
+    k, m = SHIFT[name, format_of(t)]
+    d, dl = two_sum(number(k, t), t)
+    w = 1.0 / d
+    e = fma(dl, w, fma(w, d, -1.0))  # 1/(d + dl) = w (1 - e)
+    v = w - m
+    c0, c0_low, c1, *rest = polynomial(f"{name}_tail", t)
+    q = horner(rest, v)
+    a = fma(v, q, c1)
+    b = fma(v, q, c1 - a)
+    f = fma(v, a, c0)
+    fl = fma(v, b, fma(v, a, c0 - f) + c0_low)
+    if format_of(t) is F64:  # in f32, w >= m/2 and w - m is exact
+        fl = fma((w - v) - m, fma(v, q, a), fl)
+    p, pl = two_product(s, f)
+    z, zl = two_product(p, w)
+    zl = fma(fma(low, f, fma(s + low, fl, pl)), w, zl)
+    return n, z, fma(-z, e * horner(polynomial(f"{name}_slope", t), v), zl)
 
 
-def erfc_positive(t: E) -> tuple[E, E, E]:
-    """erfc(t) = 2**n (q + e) for t >= 0."""
+def _erfc_tail(t: E) -> tuple[E, E, E]:
+    """erfc(t) = 2**n (z + zl) for t >= 0."""
     h, low = two_product(t, -t)
-    p, e = two_product(t, number(1.125, t))
-    dh, dl = two_sum(number(1, t), p)
-    return erfc_tail(dh, dl + e, t, h, low)
-
-
-def _power_above(n: E, low: int, like: E) -> E:
-    """2**max(n, low): what is smaller is added to something that it cannot change."""
-    return power_of_two(select(n < low, low, n), format_of(like))
+    return _tail("erfc", t, h, low)
 
 
 def erfc(x: E) -> E:
     """The tail for x > 0; 2 minus it for x < 0."""
     f = format_of(x)
-    n, q, e = erfc_positive(clamp(fabs(x), 0.0, 10.2 if f is F32 else 27.3))
-    power = _power_above(n, -2 * f.p, x)
-    a, b = fast_sum(number(2, x), -q * power)
-    return select(x < 0.0, a + fma(-e, power, b), scale(q + e, n))
+    below = x < 0.0
+    last = select(below, number(4.0 if f is F32 else 6.0, x), 10.2 if f is F32 else 27.3)
+    t = fabs(x)
+    n, z, zl = _erfc_tail(select(t > last, last, t))
+    power = power_of_two(select(below, n, n + LIFT[f]), f)
+    z, zl = z * power, zl * power
+    c = 2.0 - z
+    return select(below, c + (((2.0 - c) - z) - zl), (z + zl) * 2.0 ** -LIFT[f])
 
 
 def erf(x: E) -> E:
@@ -86,26 +94,30 @@ def erf(x: E) -> E:
         n, q, e = exp_pair(horner(polynomial("log_erfc", x), clamp(t, start, 3.95) - start))
     else:
         start = 0.75
-        n, q, e = erfc_positive(clamp(t, 0.0, 6.5))
+        n, q, e = _erfc_tail(clamp(t, 0.0, 6.5))
     power = power_of_two(n, f)
     tail = fma(q, power, e * power)
     return copysign(select(t < start, small, 1.0 - tail), x)
 
 
 def gelu(x: E) -> E:
-    """x Phi(x) = x/2 (1 + erf(x/sqrt2)): with tail = |x|/2 erfc(|x|/sqrt2), -tail below 0 and x - tail above.
+    """x Phi(x) = x/2 (1 + erf(x/sqrt2)): Phi = Q(|x|) below 0 and 1 - Q(x) above, as a pair, with Q(t) = erfc(t/sqrt2)/2.
 
-    Relative accuracy in the negative tail, where 1 + erf cancels; -0 at -inf, the limit.
+    Relative accuracy in the negative tail, where 1 + erf cancels; -0 at -inf, the limit; x/2 where x is tiny (the low part of
+    the product would underflow).
     """
     f = format_of(x)
-    t = clamp(fabs(x), 0.0, 15.0 if f is F32 else 40.0)
-    p, e = times_constant(t, f.nine_eighths_of_sqrt_half)
-    dh, dl = two_sum(number(1, x), p)
-    h, low = two_product(t * 0.5, -t)
-    n, q, r = erfc_tail(dh, dl + e, t * 0.5**0.5, h, low)
-    h, low = two_product(q, t * 0.5)
-    low = fma(r, t * 0.5, low)
-    power = _power_above(n, -2 * f.p, x)
-    a, b = two_sum(x, -h * power)
-    positive = a + fma(-low, power, b)
-    return select(x < INF, copysign(select(x > 0.0, positive, scale(h + low, n)), x), x)
+    below = x < 0.0
+    last = select(below, number(14.5 if f is F32 else 39.5, x), 6.0 if f is F32 else 9.0)
+    t = fabs(x)
+    t = select(t > last, last, t)
+    square, low = two_product(t, t)
+    n, z, zl = _tail("gelu", t, square * -0.5, low * -0.5)
+    power = power_of_two(select(below, n + LIFT[f], n), f)
+    z, zl = z * power, zl * power
+    c = 1.0 - z
+    phi = select(below, z, c)
+    phi_low = select(below, zl, ((1.0 - c) - z) - zl)
+    y = select(below, -t, x)
+    y = fma(y, phi, y * phi_low) * select(below, number(2.0 ** -LIFT[f], x), 1.0)
+    return select(x < INF, select(t < 2.0 ** -(f.p + 3), x * 0.5, y), x)

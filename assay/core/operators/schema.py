@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from assay.core.lang import T
 KINDS = ("Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType")
 
 _TYPE = re.compile(r"(\w+)(\([a-z]!?\))?(\?)?(?:\[(\d*)\])?(\?)?$")
+_PART = re.compile(r"(?:[^,\[('\n]|\[[^\]]*\]|\([^)]*\)|'[^']*')+")
 _SCHEMA = re.compile(r"(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.+)$", re.DOTALL)
 
 
@@ -76,6 +78,7 @@ class Schema:
 # ------------------------------------------------------------------------------------------------ parsing
 
 
+@cache
 def parse_type(text: str) -> Type:
     """The type written `text`.  Raises UserError for a kind that is not one of KINDS."""
     m = _TYPE.match(text)
@@ -94,19 +97,7 @@ def parse_type(text: str) -> Type:
 
 def _split(text: str) -> list[str]:
     """`text` at its commas that stand in no bracket and no quotes."""
-    parts, depth, quoted, start = [], 0, False, 0
-    for i, c in enumerate(text):
-        if c == "'":
-            quoted = not quoted
-        elif not quoted and c in "[(":
-            depth += 1
-        elif not quoted and c in "])":
-            depth -= 1
-        elif c == "," and not quoted and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+    return [part for m in _PART.finditer(text) if (part := m[0].strip())]
 
 
 def parse(text: str) -> Schema:
@@ -134,6 +125,7 @@ def parse(text: str) -> Schema:
     return Schema(m[1], m[2] or "default", tuple(params), returns, text)
 
 
+@cache
 def _default(type_: Type, text: str) -> Any:
     value = ast.literal_eval(text.strip())
     return _tuple(value, type_) if type_.is_list and value is not None else value

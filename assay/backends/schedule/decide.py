@@ -19,7 +19,9 @@ from assay.core.lang import E, Program, T
 from assay.transforms.rewrite import checks
 from assay.transforms.split import split_exact_folds
 
-TILES = 4  # register tiles that are tried with packed operands
+TILES = 3  # register tiles that are tried with packed operands
+FORMS = 3  # of these, with each set of operands, the ones that are tried under more schedules
+OTHERS = 6
 
 
 @dataclass(frozen=True)
@@ -115,18 +117,33 @@ def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) 
             tiles.setdefault((s.vector, s.copies, s.jam), []).append(s)
     busy = {key: sum(c for _, c in arithmetic(Nest(k, ss[0], m))) for key, ss in tiles.items()}
     found: list[Candidate] = []
+    forms: list[tuple[float, int, _Packing, list[Schedule]]] = []
     for key in sorted(tiles, key=lambda key: busy[key])[:TILES]:
-        tile = tiles[key][0]
-        for operands in packings(group.tensors[0], tile, m.lanes):
-            copies, t = packed(group.tensors[0], tile, m.lanes, operands)
-            copied = tuple(model.ranked((c,), ())[0] for c in copies)
-            extra = sum(c.cost.seconds for c in copied)
-            summary = model.summary((t,), ())
-            for s in tiles[key]:
-                nest = Nest(summary, replace(s, threads=None, stream=False), m)
-                c, s2 = finish(nest, arithmetic(nest))
-                found.append(Candidate(c.seconds + extra, group, Choice(c, s2), m.lanes, tile, operands, copied))
+        plain, *others = sorted(tiles[key], key=lambda s: s.carry is not None)  # stable: the best without a carried fold
+        for operands in packings(group.tensors[0], plain, m.lanes):
+            form = _Packing(group, plain, operands, model)
+            found.append(form.candidate(plain))
+            forms.append((found[-1].seconds, len(forms), form, others))
+    for _, _, form, others in sorted(forms, key=lambda f: f[:2])[:FORMS]:
+        found += [form.candidate(s) for s in others[:OTHERS]]
     return found
+
+
+class _Packing:
+    """The group with some operands packed for a register tile, under several schedules."""
+
+    def __init__(self, group: Group, tile: Schedule, operands: tuple[int, ...], model: Model) -> None:
+        self.group, self.tile, self.operands, self.machine = group, tile, operands, model.machine
+        copies, t = packed(group.tensors[0], tile, model.machine.lanes, operands)
+        self.copied = tuple(model.ranked((c,), ())[0] for c in copies)
+        self.extra = sum(c.cost.seconds for c in self.copied)
+        self.summary = model.summary((t,), ())
+
+    def candidate(self, s: Schedule) -> Candidate:
+        nest = Nest(self.summary, replace(s, threads=None, stream=False), self.machine)
+        c, chosen = finish(nest, arithmetic(nest))
+        seconds = c.seconds + self.extra
+        return Candidate(seconds, self.group, Choice(c, chosen), self.machine.lanes, self.tile, self.operands, self.copied)
 
 
 def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log: tuple[str, ...] = ()) -> tuple[Program, Plan]:

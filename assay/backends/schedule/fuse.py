@@ -30,7 +30,8 @@ LAUNCH = 2e-7  # seconds to enter a kernel
 SHORT_ROW = 64
 SMALL_BODY = 12  # instructions that are recomputed rather than stored, to begin with
 REMEMBERED = 20_000  # kernels, before all are forgotten
-NODES_MODELLED = 6_000  # nodes of candidate kernels the search may look at: the bound on its time
+QUICK = 20e-6  # seconds of all kernels: below, the rule of thumb is good enough
+NODES_MODELLED = 3_000  # nodes of candidate kernels the search may look at: the bound on its time
 MERGE_GAIN = 0.95
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
 
@@ -285,11 +286,14 @@ class Decisions:
         return before, after, {"mode": modes, "made": made, "locals": locals_}
 
     def search(self, rounds: int = 2) -> None:
-        """Flip one let at a time while the modelled total falls."""
+        """Flip one let at a time while the modelled total falls; nothing is tried for what takes microseconds in all."""
+        if sum(self.kernel_seconds(t, self.made, self.locals) for t in self.tensors if self.mode[t] == KEEP) < QUICK:
+            return
+        stale: set[T] | None = None  # the lets that a change may have made worth another look
         for _ in range(rounds):
-            changed = False
+            changed: set[T] = set()
             for t in self.tensors:
-                if not self.free(t) or self.model.spent > NODES_MODELLED:
+                if not self.free(t) or self.model.spent > NODES_MODELLED or (stale is not None and t not in stale):
                     continue
                 for mode in self._alternatives(t):
                     before, after, state = self.flip(t, mode)
@@ -297,9 +301,10 @@ class Decisions:
                     if after < before * (1.01 if mode == INLINE and self.mode[t] == KEEP else 0.98):
                         self.log.append(f"{t!r}: {self.mode[t]} -> {mode}, {before * 1e6:.1f} -> {after * 1e6:.1f} us")
                         self.mode, self.made, self.locals = state["mode"], state["made"], state["locals"]
-                        changed = True
+                        changed.update(t.reads, self.readers[t])
             if not changed:
                 return
+            stale = changed
 
     def _alternatives(self, t: T) -> Iterable[str]:
         now, fold, readers = self.mode[t], t.body.has_fold, self.readers[t]
@@ -310,8 +315,21 @@ class Decisions:
             yield INLINE
         if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and ((not fold and not once) or by_constants(t, self.readers[t])):
             yield LOCAL
-        if now != KEEP:
+        if now != KEEP and (now != INLINE or self.visits[t] > 1 or self._kernels_reading(t) > 1):
             yield KEEP
+
+    def _kernels_reading(self, t: T) -> int:
+        """In how many kernels the inlined `t` is evaluated."""
+        found: set[T] = set()
+        stack, seen = [t], {t}
+        while stack:
+            for r in self.readers[stack.pop()]:
+                if self.mode[r] == KEEP:
+                    found.add(r)
+                elif r not in seen:
+                    seen.add(r)
+                    stack.append(r)
+        return len(found)
 
     def _folded(self, t: T) -> bool:
         """Whether a fold reads `t`, itself or through lets without folds: only then is a row needed more than once."""

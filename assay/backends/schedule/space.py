@@ -122,7 +122,8 @@ def vector_axes(k: Summary, lanes: int) -> list[int | None]:
         if k.shape[axis] >= lanes and any(a.steps.get(axis) == 1 and not a.from_data >> axis & 1 for a in k.accesses if a.kind != "row"):
             found.append(axis)
     along = any(a.steps.get(f.var) == 1 for f in k.folds for a in k.accesses)
-    if not found or along or k.rows:
+    whole_rows = k.rank >= 2 and k.rank - 1 in found and all(not f.varies >> (k.rank - 1) & 1 for f in k.folds)
+    if not found or (along or k.rows) and not whole_rows:  # rows that are folded and then written: lanes write them
         found.append(None)
     return found
 
@@ -133,7 +134,7 @@ def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[
     n = k.shape[vector] if vector is not None else max(k.sizes[v] for v in k.rows)
     if not wide:
         return (max(1, min(2 if k.folds else 4, n // lanes)),)
-    return tuple(c for c in ((1, 2, 3, 4) if k.folds else (1, 2, 4)) if c == 1 or lanes * c <= n)
+    return tuple(c for c in ((1, 2) if k.rows else (1, 2, 3, 4) if k.folds else (1, 2, 4)) if c == 1 or lanes * c <= n)
 
 
 def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -152,7 +153,7 @@ def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: 
                 for f in k.folds for a in k.accesses)
     ]  # fmt: skip
     for axis in useful[:2] if wide else useful[:1]:
-        for u in (2, 3, 4, 5, 6, 8, 12) if wide else (6,) if vector is not None else (4,):
+        for u in ((2, 3, 4, 6, 8) if k.rows else (2, 3, 4, 5, 6, 8, 12)) if wide else (6,) if vector is not None else (4,):
             if u <= k.shape[axis] and u * (copies if vector is not None else 1) <= machine.registers - 2:
                 yield ((axis, u),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 import numpy as np
@@ -44,12 +45,15 @@ CLASSES: dict[str, type[RequireError]] = {
     "RuntimeError": RequireRuntimeError,
 }
 
+WRAPPED = re.compile(r"\{wrapped:(\d+)\}")
+
 
 def raise_require(t: T, flat_index: int, value: Any) -> NoReturn:
     """Raises the error of the require `t` whose first failing element is `flat_index` (C order), with body value `value`.
 
     A message "[IndexError] index {value} at {index} ..." is an IndexError that says the rest, with {value} and {index}
-    replaced; without a class in brackets it is a RuntimeError.
+    replaced; {wrapped:128} becomes ", here -129" where the value -1 is the index -129 wrapped once in an axis of 128, and
+    nothing where the value is not negative.  Without a class in brackets it is a RuntimeError.
     """
     name, text = "RuntimeError", t.message
     if text.startswith("["):
@@ -59,6 +63,7 @@ def raise_require(t: T, flat_index: int, value: Any) -> NoReturn:
     index = tuple(int(i) for i in np.unravel_index(flat_index, t.shape))
     number = value.item() if isinstance(value, np.generic | np.ndarray) else value
     text = text.strip().replace("{value}", repr(number)).replace("{index}", repr(list(index)))
+    text = WRAPPED.sub(lambda found: f", here {number - int(found[1])}" if number < 0 else "", text)
     error = CLASSES[name](text)
     error.tensor, error.index, error.value = t, index, number
     raise error

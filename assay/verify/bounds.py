@@ -24,6 +24,7 @@ from assay.core.index import Atom as IndexAtom
 from assay.core.index import Div, Ix, Val, Var, affine, divisions, ix, value, values
 from assay.core.lang import E, Program, T, axes, bodies, walk
 from assay.core.text import Names, domain, sum_text
+from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
 from assay.verify.integers import Answer, Goal, Hypothesis, decide, magnitude, split, value_at
 from assay.verify.terms import Atom
@@ -137,7 +138,8 @@ class Texts:
     def message(self, t: T) -> str:
         """What the require says, with its name for the value: index out of bounds: 0 <= t3 < 128"""
         text = t.message.partition("]")[2] if t.message.startswith("[") else t.message
-        return text.strip().replace("{value}", self.names.of[t]).removesuffix(" at {index}").replace("{index}", "its index")
+        text = WRAPPED.sub("", text.strip()).replace("{value}", self.names.of[t])
+        return text.removesuffix(" at {index}").replace("{index}", "its index")
 
     def witness(self, o: Obligation) -> dict[str, Any] | None:
         if o.answer is None or o.answer.point is None or o.status == PROVED:
@@ -486,11 +488,9 @@ def _of(a: IndexAtom) -> Ix:
 
 def _reaches(parts: Iterable[Ix], answer: Answer) -> str:
     """reaches 2147483648, or what is known of the largest."""
-    point = answer.point
-    values = [v for p in parts if point is not None and (v := value_at(p, point)) is not None]
-    far = max(values, key=abs, default=0)
-    return (
-        f"reaches {far}"
-        if not INT32[0] <= far <= INT32[1]
-        else f"may lie in {min(p.lo for p in parts)}..{max(p.hi for p in parts)}"
-    )
+    if answer.point is not None:
+        for p in parts:
+            v = value_at(p, answer.point)
+            if v is not None and not INT32[0] <= v <= INT32[1]:
+                return f"reaches {v}"
+    return f"may lie in {min(p.lo for p in parts)}..{max(p.hi for p in parts)}"

@@ -129,7 +129,8 @@ def require(shape: Sequence[int], body: E, cond: E, message: str, *, lo: int | N
     """y[i...] = body where cond holds everywhere; otherwise the program is the error `message`.
 
     `lo` and `hi` state what cond says of the value (lo <= body <= hi), so that loads of y carry the interval.
-    The message may contain {value} (of body), {index} (the first failing element, in lexicographic order).
+    The message may contain {value} (of body), {index} (the first failing element, in lexicographic order),
+    {wrapped:n} (", here" and the index before it was wrapped once in an axis of n, where that happened).
     """
     shape = tuple(shape)
     _check_axes("require", shape, body, cond)

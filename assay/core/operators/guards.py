@@ -10,7 +10,6 @@ from assay.core.index import Ix
 from assay.core.lang import E, T, as_index, const, convert, index, is_const, load, op, require, select, tensor
 
 INDEX_TYPES = (dt.i64, dt.i32)
-_RULE = {True: "; a negative index wraps once", False: "; negative indices are not allowed"}
 
 
 def checked_index(idx: T, n: int, *, operator: str, dim: int, wraps: bool = False) -> T:
@@ -32,11 +31,12 @@ def checked_index(idx: T, n: int, *, operator: str, dim: int, wraps: bool = Fals
     inside = (found.body >= 0) & (found.body < n)
     if is_const(inside, True) or idx.size == 0:
         return found
-    rule = f"({operator}, dimension {dim}{_RULE[wraps]})"
+    rule = f"{operator}, dimension {dim}; " + ("a negative index wraps once" if wraps else "negative indices are not allowed")
     if n == 0 or is_const(inside, False):
         shown = str(found.lo) if found.lo == found.hi else f"{found.lo} .. {found.hi}"
-        raise OutOfBounds(f"index out of bounds: 0 <= {shown} < {n} {rule}")
-    message = f"[IndexError] index out of bounds: 0 <= {{value}} < {n} {rule} at {{index}}"
+        raise OutOfBounds(f"index out of bounds: 0 <= {shown} < {n} ({rule})")
+    unwrapped = f"{{wrapped:{n}}}" if wraps else ""
+    message = f"[IndexError] index out of bounds: 0 <= {{value}} < {n} ({rule}{unwrapped}) at {{index}}"
     return require(idx.shape, found.body, inside, message, lo=0, hi=n - 1)
 
 

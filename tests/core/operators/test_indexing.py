@@ -106,7 +106,7 @@ def test_i32_indices():
 
 @pytest.mark.parametrize(("name", "args", "text"), [
     ("index", (X, (at(2),)), "0 <= 2 < 2 (index.Tensor, dimension 0; a negative index wraps once) at [0]"),
-    ("index", (X, (at(0, -3),)), "0 <= -1 < 2 (index.Tensor, dimension 0; a negative index wraps once) at [1]"),
+    ("index", (X, (at(0, -3),)), "0 <= -1 < 2 (index.Tensor, dimension 0; a negative index wraps once, here -3) at [1]"),
     ("index", (X, (None, at(0, 3))), "0 <= 3 < 3 (index.Tensor, dimension 1"),
     ("index", (X, (at(0, 7), at(0, 9))), "0 <= 7 < 2 (index.Tensor, dimension 0"),
     ("index_select", (X, 0, at(-1)), "0 <= -1 < 2 (index_select, dimension 0; negative indices are not allowed)"),

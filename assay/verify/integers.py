@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core import dtypes as dt
-from assay.core.index import Div, Ix, Var
+from assay.core.index import Div, Ix, Var, ix
 from assay.core.lang import E, T, as_index, axes, const, expand, index, op, select, substitute, substitute_all
 from assay.core.row import Interval
 from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
@@ -131,6 +131,13 @@ class Bounds:
         lo, hi = self.known.get(terms, (-math.inf, math.inf))
         lo, hi = (i.c + g * lo, i.c + g * hi) if sign > 0 else (i.c - g * hi, i.c - g * lo)
         return max(i.lo, lo), min(i.hi, hi)
+
+    def of_atom(self, a: Atom) -> Interval:
+        """The range of an atom, narrowed by what is stated of it alone; its own where that is empty."""
+        if isinstance(a, E) and not a.dtype.is_integer:
+            return a.lo, a.hi
+        lo, hi = self.interval(ix(a) if isinstance(a, Var) else as_index(a))
+        return (int(lo), int(hi)) if lo <= hi else (a.lo, a.hi)
 
 
 def _direction(i: Ix) -> tuple[Any, int, int]:
@@ -327,13 +334,16 @@ class Question:
         ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
         ends |= {x for e in self.nodes if e.op == "const" for x in (e.lo, -e.lo)}
         interesting = sorted({x + d for x in ends for d in (-1, 0, 1)})
+        stated = Bounds(self.hypotheses)
         values: dict[Atom, list[int]] = {}
         for a, (lo, hi) in self.atoms.items():
             if lo > hi:
                 return False, None
-            chosen = [x for x in interesting if lo <= x <= hi]
-            pool = [lo, hi, (lo + hi) // 2, min(lo + 1, hi), max(hi - 1, lo), *chosen]
-            values[a] = rng.choices(pool, k=SAMPLES // 2) + [rng.randint(lo, hi) for _ in range(SAMPLES // 2)]
+            values[a] = []
+            for low, high in ((lo, hi), stated.of_atom(a)):  # everywhere, and where the guards are likely to hold
+                pool = [low, high, (low + high) // 2, min(low + 1, high), max(high - 1, low)]
+                pool += [x for x in interesting if low <= x <= high]
+                values[a] += rng.choices(pool, k=SAMPLES // 4) + [rng.randint(low, high) for _ in range(SAMPLES // 4)]
         return self.judge(self.columns(values))
 
     def judge(self, columns: dict[Atom, Any]) -> tuple[bool, dict[Atom, int] | None]:

@@ -91,6 +91,7 @@ class Printer:
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
         self.loop_of = {x.var: x for x in placement.loops}
+        self._forms: dict[frozenset[Loop], tuple[tuple[Loop, ...], bool]] = {}
         self._serial = itertools.count()
         self._counters = itertools.count()
         self._coordinates: dict[tuple[tuple[Loop, int], ...], list[dict[Loop, int]]] = {}
@@ -126,9 +127,11 @@ class Printer:
             self.rep[loop] = rep
         else:
             self.rep.pop(loop, None)
+        self._forms.clear()
         try:
             yield
         finally:
+            self._forms.clear()
             self.rep.pop(loop, None)
             if old is not None:
                 self.rep[loop] = old
@@ -143,18 +146,21 @@ class Printer:
             b = b.parent
         return b
 
+    def form(self, v: Value) -> tuple[tuple[Loop, ...], bool]:
+        """The loops over whose copies `v` exists, outermost first, and whether it is a vector: varies with lanes."""
+        found = self._forms.get(v.varies)
+        if found is None:
+            rep = self.rep
+            copied = [x for x in v.varies if x in rep and rep[x].copies > 1]
+            lanes = any(x in rep and rep[x].lanes > 1 for x in v.varies)
+            found = self._forms[v.varies] = tuple(sorted(copied, key=lambda x: x.var.level)), lanes
+        return found
+
     def reps(self, v: Value) -> tuple[Loop, ...]:
-        """The loops over whose copies `v` exists, outermost first."""
-        if not self.rep:
-            return ()
-        rep = self.rep
-        found = [x for x in v.varies if x in rep and rep[x].copies > 1]
-        return tuple(sorted(found, key=lambda x: x.var.level)) if len(found) > 1 else tuple(found)
+        return self.form(v)[0]
 
     def vector(self, v: Value) -> bool:
-        """Whether `v` is a vector: it varies with a loop that has lanes."""
-        rep = self.rep
-        return any(x in rep and rep[x].lanes > 1 for x in v.varies)
+        return self.form(v)[1]
 
     def coordinates(self, reps: tuple[Loop, ...]) -> list[dict[Loop, int]]:
         """Every combination of copies of these loops, in the order of `Names.texts`."""
@@ -203,6 +209,8 @@ class Printer:
             texts = self._broadcast(v, names, width or 32)
         elif vector and width:
             texts = [spell.mask(t, self.width(v), width) for t in texts]
+        if names.reps == user:
+            return texts
         if len(texts) == 1:
             return texts * len(self.coordinates(user))
         return [texts[k] for k in self.picks(user, names.reps)]
@@ -272,7 +280,7 @@ class Printer:
             elif v.op == "proj":
                 block.names[v] = self.place(v.args[0]).results[v.args[0]][v.attr]
             else:
-                vector, reps = self.vector(v), self.reps(v)
+                reps, vector = self.form(v)
                 found = self._expressions(v, reps, vector=vector)
                 kind = self.type(v, vector=found[1])
                 names = []

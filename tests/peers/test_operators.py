@@ -33,9 +33,9 @@ ULPS: dict[str, int] = {
             lerp.Tensor linalg_vector_norm log.default log1p log2 log_sigmoid log_softmax logaddexp logcumsumexp logit logsumexp
             mish mul.Tensor mv nll_loss2d norm poisson_nll_loss pow prod rsqrt rsub.Scalar sigmoid silu sin sinh softplus sqrt
             ldexp std std_mean tan tanh trace xlogy""",
-        4: """_fused_rms_norm _softmax addmm addmv baddbmm conv1d.default conv2d conv3d.padding conv_transpose2d conv_transpose3d
-            convolution cosine_similarity einsum glu hinge_embedding_loss huber_loss kl_div l1_loss mean.dim mm native_group_norm
-            smooth_l1_loss soft_margin_loss softmax var var_mean""",
+        4: """_fused_rms_norm _softmax addmm addmv baddbmm conv1d.default conv2d conv3d.padding conv_transpose2d
+            conv_transpose3d gelu_backward convolution cosine_similarity einsum glu hinge_embedding_loss huber_loss
+            kl_div l1_loss mean.dim mm native_group_norm smooth_l1_loss soft_margin_loss softmax var var_mean""",
         8: """_native_batch_norm_legit_functional _native_batch_norm_legit_no_training adaptive_avg_pool2d batch_norm
             binary_cross_entropy binary_cross_entropy_with_logits conv3d.default group_norm instance_norm layer_norm mse_loss
             native_layer_norm rms_norm upsample_bilinear2d.default""",

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from assay.verify.bounds import proven
 from tests.backends import plans
 from tests.backends.plans import FEATURES, plan
 from tests.backends.programs import SPECIAL, arrays, build, f32, mapped, total, wrapped
+from tests.semantics import generate
 
 pytestmark = pytest.mark.cpp
 LONG = ("conversions", "integer_arithmetic")  # many outputs, each a row or a conversion; those have their own tests
@@ -47,6 +49,46 @@ def test_bits(feature: str) -> None:
     made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
     bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
     assert bad == {}
+
+
+def outcome(f: Callable[[], list[np.ndarray]]) -> list[np.ndarray] | str:
+    try:
+        return f()
+    except RequireError as error:
+        return str(error)
+
+
+def random_programs_differ(seeds: Iterable[int]) -> list[int]:
+    """The seeds whose random program, under a random plan, differs from its meaning (values, or the error)."""
+    cases = []
+    for seed in seeds:
+        g = generate.Generator(seed)
+        try:
+            p = g.program()
+            proven(p)
+        except (UserError, Unsound):
+            continue
+        cases.append((seed, p, g.arrays()))
+    made = compile_many([p for _, p, _ in cases], plans=[plans.random_plan(p, seed) for seed, p, _ in cases], threads=2)
+    bad = []
+    for (seed, p, inputs), e in zip(cases, made, strict=True):
+        want, got = outcome(lambda p=p, a=inputs: run(p, a)), outcome(lambda e=e, a=inputs: e(a))
+        if isinstance(want, str) or isinstance(got, str):
+            same = want == got
+        else:
+            same = all(map(bits_equal, want, got))
+        bad += [] if same else [seed]
+    return bad
+
+
+def test_random_programs_and_plans() -> None:
+    assert random_programs_differ(range(30)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(1000, 3000, 50))
+def test_many_random_programs_and_plans(start: int) -> None:
+    assert random_programs_differ(range(start, start + 50)) == []
 
 
 @pytest.mark.parametrize("width", [16, 64])

@@ -79,7 +79,8 @@ def random_schedule(t: T, rng: random.Random, target: Target) -> Schedule:
     for _ in range(20):
         vector, threads = rng.choice([None, *axes]), rng.choice([None, *axes])
         jam = tuple((k, rng.choice((2, 3, 4, lanes))) for k in axes if k != vector and rng.random() < 0.3)
-        copies, order = rng.choice((1, 1, 2, 3)), [(k, None) for k in rng.sample(axes, len(axes))]
+        copies = rng.choice((1, 1, 2, 3))
+        order: list[tuple[int, int | None]] = [(k, None) for k in rng.sample(axes, len(axes))]
         blocked: int | tuple[str, int] | None = threads
         if axes and rng.random() < 0.2:
             k = rng.choice(axes)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from assay.core import dtypes as dt
-from assay.core import functions, lang  # noqa: F401  (functions fills the table)
+from assay.core import functions as functions  # it fills the scalar table
+from assay.core import lang
 from assay.core.dtypes import DType
 from assay.core.lang import (
     E,

@@ -22,19 +22,22 @@ from assay.frontends.tensor import Tensor
 from assay.frontends.value import find, process
 
 
+def _start(seed: int) -> tuple[int, int]:
+    """(seed as an i64, offset 0)"""
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise UserError(f"seed {seed}; allowed: integers of 64 bits")
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63), 0
+
+
 class Generator:
     """A counter-based random generator: `state` is i64[2], its seed and offset."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.state = Tensor(Cell(np.zeros(2, np.int64)))
-        self.manual_seed(seed)
+        self.state = Tensor(Cell(np.array(_start(seed), np.int64)))  # no operators: a capture may be what loads this module
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart: this seed, offset 0."""
-        if not -(1 << 63) <= seed < 1 << 64:
-            raise UserError(f"seed {seed}; allowed: integers of 64 bits")
-        wrapped = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
-        for k, number in enumerate((wrapped, 0)):
+        for k, number in enumerate(_start(seed)):
             self.state[k] = number
         return self
 

@@ -1,5 +1,7 @@
 """Random numbers: the state of the generator is an input and its advance an epilogue; compiled draws what eager draws."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -118,3 +120,11 @@ def test_generators() -> None:
 def test_refusals(call: Any, words: str) -> None:
     with pytest.raises(assay.UserError, match=words):
         call()
+
+
+def test_a_capture_that_loads_the_generator_does_not_record_its_making() -> None:
+    """The first use of assay.nn inside a function under capture: the default generator is no input, and keeps its state."""
+    code = "import assay; print(assay.trace(lambda x: assay.nn.functional.relu(x), assay.ones(2)))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.count("placeholder") == 1
+    assert "select_scatter" not in shown

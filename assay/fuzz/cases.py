@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,27 +64,40 @@ def write_case(path: Path, case: Case) -> None:
     text = "\n".join([*lines, show(case.program)])
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text if text.endswith("\n") else text + "\n")
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def read_case(path: Path) -> Case:
     """The case in a file; a bare program is a case too.  Raises UserError where the file is not one."""
     if not path.is_file():
         raise UserError(f"no file {path}")
-    text = path.read_text(encoding="utf-8")
-    fields: dict[str, Any] = {}
+    try:
+        text = path.read_text(encoding="utf-8")
+        program = parse(text)
+    except (UserError, UnicodeDecodeError) as error:
+        what = str(error) if isinstance(error, UserError) else f"not UTF-8: {error}"
+        raise UserError(f"{path}: {what}") from None
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.removeprefix("# ").partition(": ")
         if line.startswith("# ") and colon and name in ("stage", "recipe", "inputs"):
-            try:
-                fields[name] = value if name == "stage" else json.loads(value)
-            except json.JSONDecodeError as error:
-                raise UserError(f"{path}: the line '# {name}: ...' is not JSON: {error}") from None
-    inputs = tuple([_array_from_json(a) for a in xs] for xs in fields.get("inputs", ()))
-    recipe = from_json(fields["recipe"]) if "recipe" in fields else None
-    return Case(parse(text), recipe, inputs, fields.get("stage", ""))
+            fields[name] = value
+
+    def read(name: str, convert: Callable[[Any], Any]) -> Any:
+        try:
+            return convert(json.loads(fields[name])) if name in fields else None
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}: the line '# {name}: ...' is not JSON: {error}") from None
+        except (UserError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path}: the line '# {name}: ...': {error}") from None
+
+    inputs = read("inputs", lambda given: tuple([_array_from_json(a) for a in xs] for xs in given)) or ()
+    return Case(program, read("recipe", from_json), inputs, fields.get("stage", ""))
 
 
 def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judged:

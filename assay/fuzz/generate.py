@@ -22,6 +22,7 @@ Pick: TypeAlias = Callable[[int], int]  # pick(n) is one of 0..n-1
 LARGEST = 4096  # elements of any value
 MOST_OPERATORS = 12
 SAMPLES = 60  # of one operator
+ATTEMPTS = 6  # drawn calls of which one may read what the program has computed
 FAMILY_WEIGHT = {"pointwise": 4, "elementary": 2, "views": 4, "reductions": 4, "rearrange": 3, "matmul": 3, "scans": 2}
 
 
@@ -129,34 +130,54 @@ def draw_recipe(pick: Pick, most: int) -> Recipe:
     """A program of 1 to `most` operators, every choice made by `pick`."""
     draft = _Draft()
     for _ in range(1 + pick(most)):
-        families = operators()
-        names = families[pick(len(families))]
-        name = names[pick(len(names))]
-        listed = samples(name)
-        sample = listed[pick(len(listed))]
-        if not draft.call(OPERATORS[name], _with_refs(pick, draft, sample)):
-            draft.call(OPERATORS[name], _all_new(draft, sample))
+        _extend(pick, draft)
     if not draft.calls:
         draft.call(OPERATORS["neg.default"], (draft.new_input(Like((3,))),))
     return without_unread_inputs(draft.finish())
 
 
+def _extend(pick: Pick, draft: _Draft) -> None:
+    """One more call: of ATTEMPTS drawn ones the first that reads the result of an earlier call, else one on new inputs."""
+    known = len(draft.inputs)
+    for _ in range(ATTEMPTS if draft.calls else 0):
+        name, sample = _pick_sample(pick)
+        args = _with_refs(pick, draft, sample)
+        if any(r.value >= 0 for r in refs(args)) and draft.call(OPERATORS[name], args):
+            return
+        del draft.inputs[known:]
+    name, sample = _pick_sample(pick)
+    if not draft.call(OPERATORS[name], _all_new(draft, sample)):
+        del draft.inputs[known:]
+
+
+def _pick_sample(pick: Pick) -> tuple[str, tuple[Any, ...]]:
+    families = operators()
+    names = families[pick(len(families))]
+    name = names[pick(len(names))]
+    listed = samples(name)
+    return name, listed[pick(len(listed))]
+
+
 def _with_refs(pick: Pick, draft: _Draft, sample: Any) -> Any:
-    """The sample with values of the program for its tensors: of the same shape and type if there are any, else of the
-    same rank and kind; tensors with a range (indices) and those nothing fits are new inputs."""
+    """The sample with values of the program for its tensors: results of calls before inputs, of the same shape and type
+    before the same rank and kind before the same kind; tensors with a range (indices) and some others are new inputs."""
     if isinstance(sample, tuple | list):
         return tuple(_with_refs(pick, draft, v) for v in sample)
     if not isinstance(sample, Like):
         return sample
-    if sample.lo is not None:
+    if sample.lo is not None or pick(5) == 0:
         return draft.new_input(sample)
     known = [(r, draft.tensor(r)) for r in draft.values()]
     same = [r for r, t in known if t.shape == sample.shape and t.dtype is sample.dtype]
     alike = [r for r, t in known if len(t.shape) == len(sample.shape) and t.dtype.kind == sample.dtype.kind]
-    fitting = same or alike
-    if not fitting or pick(5) == 0:
-        return draft.new_input(sample)
-    return fitting[-1 - pick(len(fitting))]
+    kind = [r for r, t in known if t.dtype.kind == sample.dtype.kind]
+    for fitting in (same, alike, kind):
+        made = [r for r in fitting if r.value >= 0]
+        if made and pick(4):
+            return made[-1 - pick(len(made))]
+        if fitting and pick(2):
+            return fitting[pick(len(fitting))]
+    return draft.new_input(sample)
 
 
 def _all_new(draft: _Draft, sample: Any) -> Any:

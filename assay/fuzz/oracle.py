@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from assay.backends.build import FLAGS
 from assay.core.errors import AssayError, Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
-from assay.examine import Examined, examine, source_layers, stage_layers
+from assay.examine import Examined, source_layers, stage_layers
+from assay.frontends.capture import capture
 from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.denote import run
 from assay.semantics.inputs import KINDS, draw
+from assay.transforms.lower import lower
+from assay.transforms.pipeline import EXACT, optimise
 from assay.verify.layered import Arrays, Layer, Report, compare
 
 
@@ -70,26 +74,32 @@ def draw_many_arrays(recipes: Sequence[Recipe], seed: int, inputs: int = 2) -> l
     return given
 
 
-def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp") -> list[Judged]:
-    """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all."""
+def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
+             flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
+    """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`."""
     prepared = [_prepare(r, list(xs)) for r, xs in zip(recipes, inputs, strict=True)]
     if backend == "cpp":
-        _emit(prepared)
+        _emit(prepared, flags)
     return [_judged(p) for p in prepared]
 
 
 def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
     made = _Prepared(recipe, inputs)
+    args, seen, stage = tuple(tensors(inputs[0])), [], "capture"
     try:
-        made.examined = examine(recipe, tuple(tensors(inputs[0])))
+        captured = capture(recipe, args, {})
+        stage = "lower"
+        program = lower(captured.graph)
+        stage = ""
+        made.examined = Examined(recipe, (args, {}), captured, tuple(optimise(program, observe=seen.append)))
     except Unsupported as error:
-        made.error, made.unsupported = f"capture: {error}", True
+        made.error, made.unsupported = f"{stage}: {error}", True
     except Exception as error:
-        made.error = f"capture: {type(error).__name__}: {error}"
+        made.error = f"{stage or EXACT[len(seen) - 1].name}: {type(error).__name__}: {error}"
     return made
 
 
-def _emit(prepared: list[_Prepared]) -> None:
+def _emit(prepared: list[_Prepared], flags: tuple[str, ...]) -> None:
     """Give each program its machine code; a program that breaks the file is found by compiling each alone."""
     from assay.backends import cpp
     from assay.backends.schedule import choose
@@ -104,14 +114,14 @@ def _emit(prepared: list[_Prepared]) -> None:
             todo.append((p, *(choose(final, host()) if all(t.size for t in final.tensors) else (final, None))))
         except Exception as error:
             p.error = f"schedule: {type(error).__name__}: {error}"
-    _emit_together(cpp, todo)
+    _emit_together(cpp, todo, flags)
 
 
-def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]]) -> None:
+def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tuple[str, ...]) -> None:
     if not todo:
         return
     try:
-        made = cpp.compile_many([program for _, program, _ in todo], plans=[plan for _, _, plan in todo])
+        made = cpp.compile_many([program for _, program, _ in todo], plans=[plan for _, _, plan in todo], flags=flags)
     except Unsupported:
         raise
     except Exception as error:
@@ -119,8 +129,8 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]]) -> None:
             todo[0][0].error = f"emit: {type(error).__name__}: {error}"
             return
         half = len(todo) // 2
-        _emit_together(cpp, todo[:half])
-        _emit_together(cpp, todo[half:])
+        _emit_together(cpp, todo[:half], flags)
+        _emit_together(cpp, todo[half:], flags)
         return
     for (p, program, _), executable in zip(todo, made, strict=True):
         p.backend = [_scheduled(program), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
@@ -132,11 +142,22 @@ def _scheduled(program: Program) -> Layer:
 
 
 def _judged(p: _Prepared) -> Judged:
+    """The report of all stages; the error of the schedule or the emitter only where every stage before agrees."""
     xs = tuple(p.inputs)
-    if p.examined is None or p.error:
+    if p.examined is None:
         return Judged(p.recipe, xs, None, p.error, p.unsupported)
-    layers = [*source_layers(p.examined), *stage_layers(p.examined.stages), *p.backend]
+    source = source_layers(p.examined)
+    layers = [*source, *stage_layers(p.examined.stages), *p.backend]
     try:
-        return Judged(p.recipe, xs, compare(p.examined.program, layers, xs, shrink=False))
+        report = _compared(p.examined.program, layers, [*source[:1], *p.backend[-1:]], xs)
     except AssayError as error:
         return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")
+    return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.verdict.ok else Judged(p.recipe, xs, report)
+
+
+def _compared(program: Program, layers: Sequence[Layer], ends: Sequence[Layer], inputs: Sequence[Arrays]) -> Report:
+    """Every layer on the first input, the two ends of the chain on all inputs, and every layer on all where one differs."""
+    report = compare(program, layers, inputs[:1], shrink=False)
+    if report.verdict.ok and all(compare(program, ends, [xs], shrink=False).verdict.ok for xs in inputs[1:]):
+        return report
+    return compare(program, layers, inputs, shrink=False)

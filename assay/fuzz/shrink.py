@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from assay.backends.build import FLAGS
 from assay.core.operators.samples import Like
 from assay.fuzz.generate import without_unread_inputs
 from assay.fuzz.oracle import Judged
 from assay.fuzz.recipe import Call, Recipe, Ref, map_refs, refs, tensors
-from assay.fuzz.worker import Worker
+from assay.fuzz.worker import Judge
 from assay.verify.layered import Arrays
 
 MOST_TRIALS = 150
 
 
-def shrink(found: Judged, worker: Worker, *, trials: int = MOST_TRIALS) -> Judged:
+def shrink(found: Judged, worker: Judge, *, trials: int = MOST_TRIALS, flags: tuple[str, ...] = FLAGS) -> Judged:
     """A smaller finding of the same stage: the fewest calls that single steps reach, then inputs with few non-zeros."""
     left = trials
 
@@ -25,7 +26,7 @@ def shrink(found: Judged, worker: Worker, *, trials: int = MOST_TRIALS) -> Judge
         if left <= 0:
             return None
         left -= 1
-        (judged,) = worker.judge_on([recipe], [inputs])
+        (judged,) = worker.judge_on([recipe], [inputs], flags)
         return judged if not judged.ok and judged.stage == found.stage else None
 
     best = found
@@ -119,5 +120,3 @@ def _plain_inputs(best: Judged, wrong: Callable[[Recipe, list[Arrays]], Judged |
                 xs[k] = flat.reshape(xs[k].shape)
             best = wrong(best.recipe, trial) or best
     return best
-
-

@@ -180,6 +180,10 @@ class Summary:
             at = at.parent
         return self._names[v]
 
+    def _is_axis(self, v: Var, scope: _Scope) -> bool:
+        """Whether `v` is an axis of the kernel here, and not a fold variable of the same level and size."""
+        return v.n == 1 or (v in self._names and self._number(v, scope) == self._names[v])
+
     def _mask(self, free: frozenset[Var], scope: _Scope) -> int:
         mask = 0
         for v in free:
@@ -294,7 +298,7 @@ class Summary:
             self._fills[key] = number
             self.rows[number] = at
             own = lang.axes(t.shape)
-            if all(i is ix(v) for i, v in zip(idx[:lead], own, strict=False)):
+            if all(i is ix(v) and self._is_axis(v, scope) for i, v in zip(idx[:lead], own, strict=False)):
                 body, inner = t.body, _Scope(self._top, own[lead], number)
             else:
                 last = fresh(t.shape[lead])

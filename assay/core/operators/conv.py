@@ -129,6 +129,7 @@ def _convolved(x: T, w: T, bias: T | None, axes: int, stride: Sizes, padding: Si
                groups: int) -> T:  # fmt: skip
     x, batched = _batched(x, axes)
     if isinstance(padding, str):
+        _checked(x, w, bias, axes, groups, transposed=False)
         if padding not in ("same", "valid"):
             raise UserError(f"padding={padding!r}; allowed: 'same', 'valid', or numbers")
         if padding == "same" and any(s != 1 for s in stride):

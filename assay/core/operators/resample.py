@@ -48,6 +48,8 @@ def _from_scales(x: T, sizes: Sizes | None, scales: Sequence[float] | None) -> t
     if scales is None:
         assert sizes is not None
         return sizes, [None] * len(sizes)
+    if len(scales) != len(x.shape) - 2:
+        raise UserError(f"{len(scales)} scale factors for shape {list(x.shape)}; needs one for each axis after [n, c]")
     return [int(n * s) for n, s in zip(x.shape[2:], scales, strict=True)], scales
 
 

@@ -7,6 +7,7 @@ recurrence runs through the lanes one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Block, Names, Printer
@@ -16,19 +17,48 @@ from assay.core import dtypes as dt
 from assay.core.index import ix
 
 
-def print_fold(p: Printer, v: Value) -> None:
-    """Print the fold `v` into the current block and name its results."""
-    f: Fold = v.attr
+def print_folds(p: Printer, vs: list[Value]) -> None:
+    """Print folds that can share a loop (see `joinable`) into the current block and name their results."""
     block = p.block
-    p.compute(f.inits)
-    accs = declare(p, v)
-    if (carry := p.carries.get(v)) is not None:
-        _loop(p, f, accs, 0, f.loop.n, bounds=(carry.lo, carry.hi))
-    elif p.schedule.fold == "rowvec" and not accs[0].vector and in_rows(f, p.lanes):
-        _rows(p, f, accs)
+    folds: list[tuple[Fold, list[Names]]] = []
+    for v in vs:
+        p.compute(v.attr.inits)
+        folds.append((v.attr, declare(p, v)))
+    n = folds[0][0].loop.n
+    if (carry := p.carries.get(vs[0])) is not None:
+        _loop(p, folds, 0, n, bounds=(carry.lo, carry.hi))
+    elif _by_rows(p, vs[0]):
+        _rows(p, folds)
     else:
-        _loop(p, f, accs, 0, f.loop.n)
-    block.names[v], block.results[v] = accs[0], accs
+        _loop(p, folds, 0, n)
+    for v, (_, accs) in zip(vs, folds, strict=True):
+        block.names[v], block.results[v] = accs[0], accs
+
+
+def joinable(p: Printer, v: Value, others: list[Value]) -> list[Value]:
+    """The folds among `others` that run in one loop with `v`: as long, in the same loops, none needing another's result.
+
+    What both read is loaded once.  Each accumulator sees its own steps in its own order, so no bit changes.
+    """
+    found = [v]
+    room = p.target.registers - 4 - _accumulators(p, v)
+    for u in others:
+        alike = u.attr.loop.n == v.attr.loop.n and u.within == v.within and p.form(u)[1] == p.form(v)[1]
+        if not alike or _by_rows(p, u) != _by_rows(p, v) or (u in p.carries) != (v in p.carries):
+            continue
+        if any(w in p.needs(u) or u in p.needs(w) for w in found) or _accumulators(p, u) > room:
+            continue
+        room -= _accumulators(p, u)
+        found.append(u)
+    return found
+
+
+def _by_rows(p: Printer, v: Value) -> bool:
+    return v not in p.carries and p.schedule.fold == "rowvec" and not p.form(v)[1] and in_rows(v.attr, p.lanes)
+
+
+def _accumulators(p: Printer, v: Value) -> int:
+    return len(p.coordinates(p.form(v)[0])) * len(v.attr.accs)
 
 
 def declare(p: Printer, v: Value) -> list[Names]:
@@ -49,25 +79,28 @@ def declare(p: Printer, v: Value) -> list[Names]:
     return accs
 
 
-def _loop(p: Printer, f: Fold, accs: list[Names], start: int, n: int, bounds: tuple[str, str] | None = None,
+def _loop(p: Printer, folds: list[tuple[Fold, list[Names]]], start: int, n: int, bounds: tuple[str, str] | None = None,
           each: Callable[[str], None] | None = None) -> None:  # fmt: skip
     """Steps start .. start+n-1 in order (those of `bounds`, C++ texts, when given); `each(counter)` prints before a step."""
     outer = p.block
     counter, name = p.counter(n, "r")
-    with p.inside(Block(outer, (f.loop,))) as inner, p.loop(f.loop, [counter + start]):
-        inner.names.update(zip(f.accs, accs, strict=True))
+    with ExitStack() as stack:
+        inner = stack.enter_context(p.inside(Block(outer, [f.loop for f, _ in folds])))
+        for f, accs in folds:
+            stack.enter_context(p.loop(f.loop, [counter + start]))
+            inner.names.update(zip(f.accs, accs, strict=True))
         if each is not None:
             each(name)
-        _step(p, f, accs)
+        _step(p, folds)
     lo, hi = bounds or ("0", str(n))
     outer.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]
 
 
-def _step(p: Printer, f: Fold, accs: list[Names]) -> None:
+def _step(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
     """Print one step into the current block: all new values, then the assignments."""
-    p.compute(f.steps)
+    p.compute([step for f, _ in folds for step in f.steps])
     assigned = []
-    for a, names, step in zip(f.accs, accs, f.steps, strict=True):
+    for f, a, names, step in [(f, *row) for f, accs in folds for row in zip(f.accs, accs, f.steps, strict=True)]:
         if step is a:
             continue
         texts = p.texts(step, names.reps, vector=names.vector, width=32 if a.dtype is dt.bool_ else 0)
@@ -80,25 +113,34 @@ def _step(p: Printer, f: Fold, accs: list[Names]) -> None:
     p.block.lines += assigned
 
 
-def _rows(p: Printer, f: Fold, accs: list[Names]) -> None:
+def _rows(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
     """The terms of W steps in lanes, then the recurrence lane by lane; what is left over runs as a plain loop."""
     outer, w = p.block, p.lanes
-    whole = f.loop.n // w
+    n = folds[0][0].loop.n
+    loops = [f.loop for f, _ in folds]
+    whole = n // w
     counter, name = p.counter(whole, "r")
-    with p.inside(Block(outer, (f.loop,))) as inner:
-        with p.loop(f.loop, [counter * w + ix(p.lane)], Rep(1, w)):
-            held = _hold_terms(p, f, inner)
+    with p.inside(Block(outer, loops)) as inner:
+        held: dict[Value, tuple[tuple[Loop, ...], list[str]]] = {}
+        with ExitStack() as stack:
+            for loop in loops:
+                stack.enter_context(p.loop(loop, [counter * w + ix(p.lane)], Rep(1, w)))
+            for f, _ in folds:
+                held.update(_hold_terms(p, f, inner))
         lane, lane_name = p.counter(w, "l")
-        with p.inside(Block(inner, (f.loop,))) as steps, p.loop(f.loop, [counter * w + lane]):
+        with ExitStack() as stack:
+            steps = stack.enter_context(p.inside(Block(inner, loops)))
+            for f, accs in folds:
+                stack.enter_context(p.loop(f.loop, [counter * w + lane]))
+                steps.names.update(zip(f.accs, accs, strict=True))
             for term, (reps, names) in held.items():
                 suffix = "!=0" if term.dtype is dt.bool_ else ""
                 steps.names[term] = Names(reps, [f"{n}[{lane_name}]{suffix}" for n in names], False)
-            steps.names.update(zip(f.accs, accs, strict=True))
-            _step(p, f, accs)
+            _step(p, folds)
         inner.lines += [f"#pragma GCC unroll {w}", f"for(long {lane_name}=0;{lane_name}<{w};{lane_name}++){{", *steps.lines, "}"]
     outer.lines += [f"for(long {name}=0;{name}<{whole};{name}++){{", *inner.lines, "}"]
-    if f.loop.n % w:
-        _loop(p, f, accs, whole * w, f.loop.n % w)
+    if n % w:
+        _loop(p, folds, whole * w, n % w)
 
 
 def _hold_terms(p: Printer, f: Fold, block: Block) -> dict[Value, tuple[tuple[Loop, ...], list[str]]]:
@@ -134,5 +176,5 @@ def print_scan(p: Printer, v: Value, store: Callable[[list[Names], str], None]) 
     f: Fold = v.attr
     p.compute(f.inits)
     accs = declare(p, v)
-    _loop(p, f, accs, 0, f.loop.n, each=lambda at: store(accs, at))
+    _loop(p, [(f, accs)], 0, f.loop.n, each=lambda at: store(accs, at))
     store(accs, str(f.loop.n))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from assay.backends.cpp import spell
 from assay.backends.cpp.spell import TYPES
 from assay.backends.legality import ONE, Rep, replication
-from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, flatten
+from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, flatten, reachable
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
@@ -88,6 +88,7 @@ class Printer:
         self.block = Block(None)
         self.buffers: list[str] = []
         self.bytes = 0  # of row buffers
+        self._needs: dict[Value, set[Value]] = {}
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
         self.loop_of = {x.var: x for x in placement.loops}
@@ -263,16 +264,26 @@ class Printer:
                 continue
             pending.add(v)
             stack.extend(v.args)
-        for v in sorted(pending, key=lambda v: v.order):
+        ordered = sorted(pending, key=lambda v: v.order)
+        folds = [v for v in ordered if v.op == "fold"]
+        for v in ordered:
             if v not in self.place(v).names:
-                self._print(v)
+                self._print(v, folds)
 
-    def _print(self, v: Value) -> None:
+    def needs(self, v: Value) -> set[Value]:
+        """Everything that the fold `v` is made of."""
+        found = self._needs.get(v)
+        if found is None:
+            found = self._needs[v] = reachable((v,))
+        return found
+
+    def _print(self, v: Value, folds: list[Value]) -> None:
         with self.inside(self.place(v)) as block:
             if v.op == "fold":
-                from assay.backends.cpp.folds import print_fold
+                from assay.backends.cpp.folds import joinable, print_folds
 
-                print_fold(self, v)
+                others = [u for u in folds if u is not v and self.place(u) is block and u not in block.names]
+                print_folds(self, joinable(self, v, others) if others else [v])
             elif v.op == "fill":
                 from assay.backends.cpp.nest import print_fill
 

@@ -3,7 +3,7 @@
     python benchmarks/ulp.py [NAME ...]            f32: all 2**32 inputs of a function of one argument, or random pairs
     python benchmarks/ulp.py --every 64 NAME ...   f32: one block of 2**16 inputs in 64 (a smoke test: sampling hides maxima)
     python benchmarks/ulp.py --f64 [NAME ...]      f64: random inputs
-    python benchmarks/ulp.py --table               the tables of docs/accuracy.md, from what has been measured
+    python benchmarks/ulp.py --table               writes what has been measured into docs/accuracy.md
 
 The function is translated to C++ from its composition and compared with glibc in the next wider type: f64 for f32 (its error,
 below one f64 ulp, is 2**-29 f32 ulp), 80-bit long double for f64 (x86 only; its own error adds up to 0.5 ulp to gelu_tanh).
@@ -17,6 +17,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ from assay.core.lang import E, input, load, op, walk
 from assay.core.row import TABLE
 
 RESULTS = Path(__file__).with_suffix(".json")
+DOCUMENT = Path(__file__).parent.parent / "docs" / "accuracy.md"
 FLAGS = "-march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -fPIC -shared -w -std=c++20".split()
 
 # ------------------------------------------------------------------------------------------------ C++
@@ -421,6 +423,14 @@ def table(dtype: str) -> str:
     return "\n".join(lines)
 
 
+def write_tables() -> None:
+    """Put the tables of what has been measured into docs/accuracy.md."""
+    text = DOCUMENT.read_text()
+    for dtype in ("f32", "f64"):
+        text = re.sub(rf"(## {dtype}\n).*?(?=\n## )", lambda m, d=dtype: f"{m[1]}\n{table(d)}\n", text, flags=re.DOTALL)
+    DOCUMENT.write_text(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
@@ -430,7 +440,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     if args.table:
-        print(table("f32"), table("f64"), sep="\n\n")
+        write_tables()
         return
     os.nice(10)
     for name in args.names or [n for n in NAMES if n in TABLE]:

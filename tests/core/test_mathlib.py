@@ -47,6 +47,16 @@ def test_every_elementary_row_is_measured():
     assert named == set(ulp.NAMES)
 
 
+def test_the_table_and_the_document_hold_what_was_measured():
+    measured = ulp.results()
+    for key, found in measured.items():
+        name, dtype = key.split(".")
+        assert found["worst"] <= 1
+        assert max(0.5, found["worst"]) <= TABLE[name].ulp[dtype] <= max(0.5, found["worst"] + 0.001), key
+    for dtype in ("f32", "f64"):
+        assert ulp.table(dtype) in ulp.DOCUMENT.read_text()
+
+
 CASES = [(r.name, d, case) for r in ROWS for d in FLOATS for case in r.cases]
 
 
@@ -134,6 +144,15 @@ def test_f32_within_one_ulp(name: str):
     error = error_in_ulp(denoted(name, *arguments), exact, dt.f32, unit)
     worst = int(np.argmax(error))
     assert error[worst] <= 1.0, (name, [float(a[worst]) for a in arguments], exact[worst])
+
+
+@pytest.mark.full
+@pytest.mark.cpp
+@pytest.mark.parametrize("name", [n for n in ulp.NAMES if len(TABLE[n].params) == 1])
+def test_all_f32_inputs_within_one_ulp(name: str):
+    measured = ulp.every_f32(name)
+    assert measured.worst <= TABLE[name].ulp.get("f32", 1.0)
+    assert measured.sign == 0
 
 
 MP: dict[str, Callable[..., mpmath.mpf]] = {

@@ -3,7 +3,7 @@
     python -m examples.digits.demo        (`make demo` sets everything up first)
 
 Exit status 0: compiled equals eager bit for bit on all 1,797 images, every stage was checked, every access is
-proved or keeps its check. 1: something differs.
+proved or keeps its check, and a wrong rewrite is refuted. 1: something differs.
 """
 
 import sys
@@ -13,10 +13,26 @@ from collections import Counter
 import numpy as np
 
 import assay
+from assay.examine import draw_many
+from assay.semantics.denote import run
+from assay.verify.layered import Layer, Report, compare
 from examples.digits.data import digits, split
 from examples.digits.model import model, weights
 
 CHECKED = 16  # images that go through every stage of the compiler, each compared with the reference
+
+RELU = """\
+program f(x: f32[64]):
+  t0[i:64] = mul(relu(x[i]), 0x1p+1:f32)
+  return t0
+"""
+WRONG = RELU.replace("relu(x[i])", "select(lt(0x0p+0:f32, x[i]), x[i], 0x0p+0:f32)")  # x > 0 ? x : 0 loses a NaN
+
+
+def refuted() -> Report:
+    """What a defect looks like: the wrong rewrite against what was meant."""
+    meant, made = assay.parse(RELU), assay.parse(WRONG)
+    return compare(meant, [Layer("rewritten", lambda xs: run(made, xs), made)], draw_many(meant, 5, 0))
 
 
 def main() -> int:
@@ -38,23 +54,31 @@ def main() -> int:
     same = np.array_equal(got.view(np.int32), want.view(np.int32)) and np.array_equal(got, again)
     hit = got.argmax(1) == labels
     held_out = split(len(images))[1]
-    print(f"{len(images)} handwritten digits, compiled with numerics='exact'")
-    print(f"  compiled == eager   {'yes, every bit' if same else 'NO'} ({got.size} probabilities)")
+    entry = next(iter(compiled.entries.values()))
+    nodes, kernels = len(entry.captured.graph.nodes), len(entry.executable.plan.kernels)
+    print(f"{len(images)} handwritten digits through a convolutional network, compiled with numerics='exact'")
+    print(f"  compiled == eager   {'yes, every bit' if same else 'NO'} ({got.size:,} probabilities)")
     print(f"  accuracy            {hit.mean():.2%} of all, {hit[held_out].mean():.2%} of the {len(held_out)} never trained on")
+    print(f"  program             {nodes} operators, {kernels} kernels of C++")
     print(f"  time                eager {eager * 1e3:.0f} ms, compiled {later * 1e3:.1f} ms (first call {first * 1e3:.0f} ms)")
 
     few = [assay.tensor(images[:CHECKED]), *inputs[1:]]
     report = assay.check(model, *few)
-    print(f"\nassay check, {CHECKED} images: {report.verdict}")
+    print(f"\nassay check: every stage against the meaning, bit for bit, {CHECKED} images and {report.inputs - 1} drawn inputs")
     for stage in report.stages:
         print(f"  {stage.name:20s}{stage.verdict}")
 
     proof = assay.prove(model, *inputs)
-    print(f"\nassay prove: {proof.verdict}")
+    print("\nassay prove: every access of the machine code, for all inputs")
     for (kind, status, how), count in sorted(Counter((o.kind, o.status, o.how) for o in proof.obligations).items()):
         print(f"  {count:4d} {kind:8s}{status:10s}{how}")
 
+    defect = refuted()
+    print("\nand a defect, for comparison: relu rewritten to `x > 0 ? x : 0`")
+    print("  " + str(defect).replace("\n", "\n  "))
+
     right = same and all(str(verdict).startswith(("PROVED", "VALIDATED")) for verdict in (report.verdict, proof.verdict))
+    right = right and str(defect.verdict) == "REFUTED"
     print("\nall right" if right else "\nNOT all right: see above")
     return 0 if right else 1
 

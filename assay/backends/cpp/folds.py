@@ -100,7 +100,7 @@ def _step(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
     """Print one step into the current block: all new values, then the assignments."""
     p.compute([step for f, _ in folds for step in f.steps])
     assigned = []
-    for f, a, names, step in [(f, *row) for f, accs in folds for row in zip(f.accs, accs, f.steps, strict=True)]:
+    for f, a, names, step in [(g, *row) for g, accs in folds for row in zip(g.accs, accs, g.steps, strict=True)]:
         if step is a:
             continue
         texts = p.texts(step, names.reps, vector=names.vector, width=32 if a.dtype is dt.bool_ else 0)

@@ -43,12 +43,20 @@ class Kernel:
 
     `local` are lets that live in a row buffer inside the nest: (tensor, lead) is indexed by its trailing axes only, and
     is filled where its `lead` leading indices are known.  `reason` says in one line why this schedule was chosen.
+    `stores` are the program's tensors whose memory `tensors` fill where neighbouring axes were merged (transforms/merge.py);
+    where it is empty they are `tensors` themselves.
     """
 
     tensors: tuple[T, ...]
     schedule: Schedule = Schedule()
     local: tuple[tuple[T, int], ...] = ()
     reason: str = ""
+    stores: tuple[T, ...] = ()
+
+    @property
+    def computes(self) -> tuple[T, ...]:
+        """The program's tensors that exist when the kernel has run."""
+        return self.stores or self.tensors
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import E, T, axes, let, substitute, tensor, walk
 from assay.semantics.access import flat_address
@@ -39,16 +41,19 @@ def _divides(address: Ix, v: Var) -> bool:
 
 def merge_loops(t: T) -> T:
     """The let with every mergeable pair of neighbouring axes merged, and axes of size 1 dropped (the same memory)."""
-    if t.kind != "let" or 0 in t.shape:
-        return t
-    t = drop_unit_axes(t)
-    j = len(t.shape) - 2
-    while j >= 0:
-        merged = merge_axes(t, j)
-        if merged is not None:
-            t = merged
-        j -= 1
-    return t
+    return merge_together((t,))[0]
+
+
+def merge_together(tensors: Sequence[T]) -> tuple[T, ...]:
+    """Lets of one shape, with the same axes merged in all of them: pairs that every one of them allows."""
+    if any(t.kind != "let" or 0 in t.shape for t in tensors):
+        return tuple(tensors)
+    now = tuple(map(drop_unit_axes, tensors))
+    for j in reversed(range(len(now[0].shape) - 1)):
+        merged = [merge_axes(t, j) for t in now]
+        if all(m is not None for m in merged):
+            now = tuple(m for m in merged if m is not None)
+    return now
 
 
 def drop_unit_axes(t: T) -> T:

@@ -65,7 +65,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     Raises InternalError where the plan does not compute the program: a tensor missing, or read before it is written.
     """
     program = facts.program
-    computed = [t for k in plan.kernels for t in k.tensors] + [t for t in program.tensors if t.kind == "extern"]
+    computed = [t for k in plan.kernels for t in k.computes] + [t for t in program.tensors if t.kind == "extern"]
     inside = {t for k in plan.kernels for t, _ in k.local}
     slots = {t: k for k, t in enumerate(dict.fromkeys([*program.inputs, *computed]))}
     checks = [t for t in program.tensors if t.kind == "require"]
@@ -82,7 +82,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
             steps.append(Step(None, (group,)))
             continue
         entry = f"run{prefix}_{len(steps)}"
-        calls = [f"S[{layout.failures[t]}]=0x7fffffffffffffffL;" for k in group for t in k.tensors if t in layout.failures]
+        calls = [f"S[{layout.failures[t]}]=0x7fffffffffffffffL;" for k in group for t in k.computes if t in layout.failures]
         for kernel in group:
             if all(t.size == 0 for t in kernel.tensors):
                 continue
@@ -92,7 +92,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
             calls += _calls(kernel, nest, layout)
         status = f"long*S=(long*)P[{len(slots)}];" if layout.failures else ""
         parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
-        steps.append(Step(entry, tuple(t for k in group for t in k.tensors)))
+        steps.append(Step(entry, tuple(t for k in group for t in k.computes)))
     _place(program, groups, layout)
     return Emitted(program, plan, "\n".join(parts) + "\n", steps, layout)
 
@@ -101,7 +101,8 @@ def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layou
     placement = Placement(kernel, facts)
     pointer = {t: f"p{layout.slots[t]}" for t in placement.reads}
     failures = {t: layout.failures[t] for t in kernel.tensors if t in layout.failures}
-    return Nest(placement, kernel.schedule, target, pointer, name, failures, layout.slots)
+    slots = layout.slots | {made: layout.slots[t] for made, t in zip(kernel.tensors, kernel.computes, strict=True)}
+    return Nest(placement, kernel.schedule, target, pointer, name, failures, slots)
 
 
 def _calls(kernel: Kernel, nest: Nest, layout: Layout) -> list[str]:
@@ -139,7 +140,7 @@ def _groups(program: Program, plan: Plan) -> list[tuple[Kernel, ...] | T]:
         while waiting and _needs(waiting[0]) <= done:
             kernel = waiting.pop(0)
             run.append(kernel)
-            done.update(kernel.tensors)
+            done.update(kernel.computes)
         if run:
             groups.append(tuple(run))
         elif not ready:
@@ -152,17 +153,17 @@ def _check_order(program: Program, plan: Plan) -> None:
     known = set(program.inputs) | {t for t in program.tensors if t.kind == "extern"}
     for kernel in plan.kernels:
         early = _needs(kernel) - known
-        own = {r for t in kernel.tensors for r in t.reads} & set(kernel.tensors)
+        own = {r for t in kernel.tensors for r in t.reads} & set(kernel.computes)
         if early or own:
             raise InternalError(f"the plan of {program!r} computes {list(kernel.tensors)} from {sorted(early | own, key=repr)}, "
                                 "which are not computed yet")  # fmt: skip
-        known.update(kernel.tensors)
+        known.update(kernel.computes)
 
 
 def _needs(kernel: Kernel) -> set[T]:
     inside = {t for t, _ in kernel.local}
     read = {r for t in (*kernel.tensors, *inside) for r in t.reads}
-    return read - inside - set(kernel.tensors)
+    return read - inside - set(kernel.computes)
 
 
 def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layout) -> None:
@@ -173,7 +174,7 @@ def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layou
     for group in groups:
         for unit in (group,) if isinstance(group, T) else group:
             now += 1
-            made = (unit,) if isinstance(unit, T) else unit.tensors
+            made = (unit,) if isinstance(unit, T) else unit.computes
             written.update((t, now) for t in made)
             last.update((t, now) for t in made)
             last.update((t, now) for t in (unit.args if isinstance(unit, T) else _needs(unit)))

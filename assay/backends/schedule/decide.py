@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Nest, arithmetic, finish
 from assay.backends.schedule.fuse import Decisions, Group, Model, collapse
-from assay.backends.schedule.machine import machine
+from assay.backends.schedule.machine import Machine
+from assay.backends.schedule.machine import machine as measured
 from assay.backends.schedule.pack import packed, packings, reused
 from assay.backends.schedule.space import Choice
 from assay.backends.schedule.summary import Summary
@@ -59,9 +60,9 @@ class Candidate:
         return f"{self.choice.cost.seconds * 1e6:.1f} us, bound by {self.choice.cost.bound}"
 
 
-def choose(program: Program, target: Target) -> tuple[Program, Plan]:
-    """The program (lets inlined, operands packed: bitwise) and the plan of its kernels."""
-    found = explore(program, target)
+def choose(program: Program, target: Target, machine: Machine | None = None) -> tuple[Program, Plan]:
+    """The program (lets inlined, operands packed: bitwise) and the plan of its kernels, for the measured or another machine."""
+    found = explore(program, target, machine)
     chosen = [(group, candidates[0] if candidates else None) for group, candidates in found.groups]
     return assemble(found.program, chosen, found.log)
 
@@ -75,20 +76,21 @@ class Explored:
     log: tuple[str, ...]
 
 
-def explore(program: Program, target: Target) -> Explored:
+def explore(program: Program, target: Target, machine: Machine | None = None) -> Explored:
     """What is computed together, and the ways to do it, best first."""
-    model = _model(target)
+    model = _model(target) if machine is None else Model(machine)
     model.start()
     program = collapse(split_exact_folds(program))
     decisions = Decisions(program, model)
     decisions.search()
-    groups = [(g, candidates(g, model) if g.tensors[0].kind != "extern" else []) for g in decisions.groups()]
+    merged = [g.merged() for g in decisions.groups()]
+    groups = [(g, candidates(g, model) if g.tensors[0].kind != "extern" else []) for g in merged]
     return Explored(program, groups, tuple(decisions.log))
 
 
 @cache
 def _model(target: Target) -> Model:
-    m = machine()
+    m = measured()
     return Model(m if m.lanes == target.lanes else replace(m, lanes=target.lanes, registers=target.registers))
 
 
@@ -152,7 +154,9 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
 
     def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
         made = final.get(source)
-        return (lang.load if how == "load" else lang.load_or_zero)(made, *idx) if made is not None and made is not source else None
+        return (
+            (lang.load if how == "load" else lang.load_or_zero)(made, *idx) if made is not None and made is not source else None
+        )
 
     def rebuild(t: T) -> T:
         if not any(final.get(r, r) is not r for r in t.reads):
@@ -167,13 +171,16 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
             continue  # a reference function is no kernel
         for copy, choice in candidate.copies:
             final[copy] = rebuild(copy)
-            kernels.append(Kernel((final[copy],), choice.schedule, reason=f"packs an operand: {choice.cost.seconds * 1e6:.1f} us"))
+            kernels.append(
+                Kernel((final[copy],), choice.schedule, reason=f"packs an operand: {choice.cost.seconds * 1e6:.1f} us")
+            )
         local: list[tuple[T, int]] = []
         for t, lead in group.local:
             final[t] = rebuild(t)
             local.append((final[t], lead))
         made = tuple(rebuild(t) for t in candidate.tensors)
-        final.update(zip(group.sources, made, strict=True))
-        kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason))
+        stores = tuple(rebuild(t) for t in group.stores)
+        final.update(zip(group.sources, stores or made, strict=True))
+        kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason, stores))
     result = lang.program(program.inputs, [final.get(t, t) for t in program.outputs], checks(final.values()), program.name)
     return result, Plan(tuple(kernels), log)

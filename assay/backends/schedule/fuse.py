@@ -23,6 +23,7 @@ from assay.core import lang
 from assay.core.errors import UserError
 from assay.core.index import Ix, Var, ix
 from assay.core.lang import E, Program, T
+from assay.transforms.merge import merge_together
 from assay.transforms.rewrite import inline_load, must_realise, readers, rewrite
 
 INLINE, KEEP, LOCAL = "inline", "keep", "local"
@@ -38,11 +39,30 @@ RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried in
 
 @dataclass(frozen=True)
 class Group:
-    """A kernel to be scheduled: its tensors (inlined), the tensors of the given program they stand for, its row buffers."""
+    """A kernel to be scheduled: its tensors (inlined), the tensors of the given program they stand for, its row buffers.
+
+    Where neighbouring axes of `tensors` were merged, `stores` are the same tensors with their own axes.
+    """
 
     tensors: tuple[T, ...]
     sources: tuple[T, ...]
     local: tuple[tuple[T, int], ...]
+    stores: tuple[T, ...] = ()
+
+    def merged(self) -> Group:
+        """The group over fewer, longer loops, where it is pointwise and every access allows it."""
+        if self.local or any(t.kind != "let" or t.body.has_fold for t in self.tensors):
+            return self
+        made = merge_together(self.tensors)
+        if made == self.tensors or not all(map(_inside, made)):
+            return self
+        return Group(made, self.sources, (), self.tensors)
+
+
+def _inside(t: T) -> bool:
+    """Whether the interval of every index shows that it is in bounds."""
+    loads = [e for e in lang.walk((t.body,)) if e.op in ("load", "load_or_zero")]
+    return all(0 <= i.lo and i.hi < n for e in loads for i, n in zip(e.attr[1], e.attr[0].shape, strict=True))
 
 
 class Model:
@@ -233,7 +253,9 @@ class Decisions:
             return
         before = sum(self.kernel_seconds(t, self.made, self.locals) for t in self.tensors if self.mode[t] == KEEP)
         after = sum(self.kernel_seconds(t, made, locals_) for t in self.tensors if modes[t] == KEEP)
-        self.log.append(f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if after < before else ', not taken'}")
+        self.log.append(
+            f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if after < before else ', not taken'}"
+        )
         if after < before:
             self.mode, self.made, self.locals = modes, made, locals_
 
@@ -313,7 +335,12 @@ class Decisions:
             return
         if now != INLINE and not (fold and self.visits[t] >= RECOMPUTED):
             yield INLINE
-        if now != LOCAL and len(t.shape) >= 2 and t.shape[-1] > 1 and ((not fold and not once) or by_constants(t, self.readers[t])):
+        if (
+            now != LOCAL
+            and len(t.shape) >= 2
+            and t.shape[-1] > 1
+            and ((not fold and not once) or by_constants(t, self.readers[t]))
+        ):
             yield LOCAL
         if now != KEEP and (now != INLINE or self.visits[t] > 1 or self._kernels_reading(t) > 1):
             yield KEEP
@@ -434,7 +461,4 @@ class Decisions:
 def _identity(t: T, source: T) -> bool:
     """Whether `t` reads `source` only at its own element."""
     own = tuple(ix(v) for v in lang.axes(t.shape))
-    return all(
-        e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in ("load", "load_or_zero") and e.attr[0] is source
-    )
-
+    return all(e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in ("load", "load_or_zero") and e.attr[0] is source)

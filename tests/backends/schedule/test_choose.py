@@ -41,7 +41,9 @@ def m(name, *shape):
 
 
 PROGRAMS = {
-    "relu sum": lambda: whole(w.row_sum(w.each(w.pair(m("x", 7, 83), m("y", 7, 83), lambda a, b: a + b), lambda v: op("relu", v)))),
+    "relu sum": lambda: whole(
+        w.row_sum(w.each(w.pair(m("x", 7, 83), m("y", 7, 83), lambda a, b: a + b), lambda v: op("relu", v)))
+    ),
     "softmax": lambda: whole(w.softmax(m("x", 5, 150))),
     "layernorm": lambda: whole(w.layer_norm(m("x", 9, 70), m("w", 70), m("b", 70))),
     "layernorm backward": lambda: whole(*w.layer_norm_backward(m("g", 9, 33), m("x", 9, 33), m("m", 9), m("r", 9), m("w", 33))),
@@ -53,7 +55,9 @@ PROGRAMS = {
     "argmax": lambda: whole(w.argmax(m("x", 6, 50))),
     "cumsum": lambda: whole(w.cumsum(m("x", 6, 50))),
     "column sum": lambda: whole(w.column_sum(m("x", 300, 70))),
-    "two users": lambda: (lambda e: whole(w.row_sum(e), w.each(e, lambda v: v + 1.0)))(w.each(m("x", 30, 90), lambda v: op("exp", v))),
+    "two users": lambda: (lambda e: whole(w.row_sum(e), w.each(e, lambda v: v + 1.0)))(
+        w.each(m("x", 30, 90), lambda v: op("exp", v))
+    ),
     "integer sum": lambda: whole(
         lang.tensor((5,), lambda i: lang.fold(99, lang.const(3, dt.i64), lambda a, k: a + input("n", (5, 99), dt.i64)[i, k]))
     ),
@@ -90,8 +94,8 @@ def test_every_tensor_has_one_kernel_after_what_it_reads(name):
     for kernel in plan.kernels:
         reads = set().union(*(t.reads for t in kernel.tensors), *(t.reads for t, _ in kernel.local))
         assert reads - {t for t, _ in kernel.local} <= done
-        assert not set(kernel.tensors) & done
-        done |= set(kernel.tensors)
+        assert not set(kernel.computes) & done
+        done |= set(kernel.computes)
     assert done | local >= set(q.tensors)
     assert not done & local
 
@@ -175,3 +179,19 @@ def test_a_require_that_nothing_reads_has_a_kernel():
 def test_decisions_say_what_was_weighed():
     _, plan = entry(whole(w.softmax(m("x", 4096, 4096))), TARGET)
     assert any("->" in d and "us" in d for d in plan.decisions)
+
+
+def test_a_pointwise_kernel_runs_over_one_merged_loop():
+    x = input("x", (6, 5, 4, 8), dt.f32)
+    t = lang.tensor(x.shape, lambda i, j, k, n: x[i, j, k, n] * 2.0)
+    q, plan = entry(whole(t), TARGET)
+    (kernel,) = plan.kernels
+    assert kernel.tensors[0].shape == (960,)
+    assert kernel.computes == q.outputs
+    assert q.outputs[0].shape == (6, 5, 4, 8)
+
+
+def test_a_transposed_read_keeps_its_loops():
+    x = input("x", (6, 5), dt.f32)
+    _, plan = entry(whole(lang.tensor((5, 6), lambda i, j: x[j, i] * 2.0)), TARGET)
+    assert plan.kernels[0].tensors[0].shape == (5, 6)

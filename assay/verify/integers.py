@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core import dtypes as dt
+from assay.core.errors import UserError
 from assay.core.index import Div, Ix, Var, ix
 from assay.core.lang import E, T, as_index, axes, const, expand, index, op, select, substitute, substitute_all
 from assay.core.row import Interval
@@ -172,7 +173,10 @@ def split(e: E, holds: bool) -> Iterator[Hypothesis]:  # noqa: FBT001 the polari
 
 
 def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hypothesis, ...]] | None:
-    """The question with loads of integer lets and requires replaced by what they mean; None where there are none."""
+    """The question with loads of integer lets and requires replaced by what they mean.
+
+    None where there are none, and where the wider range of what they mean would not fit the type of an index.
+    """
     facts: dict[Hypothesis, None] = {}
 
     def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
@@ -197,7 +201,10 @@ def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hy
     conditions = tuple(e for e, _ in hypotheses)
     if not _reads_integers(whole + conditions):
         return None
-    new = substitute_all(whole + conditions, {}, on_load)
+    try:
+        new = substitute_all(whole + conditions, {}, on_load)
+    except UserError:
+        return None
     ranges = tuple((as_index(v), lo, hi) for v, (_, lo, hi) in zip(new, goal.ranges, strict=False))
     condition = new[len(targets)] if goal.condition is not None else None
     rest = new[len(whole) :]

@@ -99,3 +99,10 @@ def test_named_rows_are_priced_as_their_composition():
     assert exp.count > 10
     assert exp.latency > 20
     assert exp.live >= 2
+
+
+def test_a_row_read_by_a_fold_variable_is_not_the_row_of_an_axis() -> None:
+    """The outer fold variable of a scalar kernel is the same object as the first axis of what it reads."""
+    total = tensor((), lambda: fold(24, const(0.0, w.f32), lambda a, k: fold(40, a, lambda b, j: b + E[k, j])))
+    assert not Summary((total,), PRICES, {E: 1}).fillable
+    assert Summary((tensor((24,), lambda i: fold(40, const(0.0, w.f32), lambda b, j: b + E[i, j])),), PRICES, {E: 1}).fillable

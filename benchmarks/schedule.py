@@ -77,8 +77,10 @@ def main(argv: list[str]) -> int:
             times = measure([alone(group, c) for c in kept], options.seconds, threads=threads, clock=clock)
             k = min(range(len(times)), key=times.__getitem__)
             first, best = first + times[0], best + times[k]
-            print(f"   {[t.shape for t in group.tensors]}: {times[0] * 1e3:.3f} ms (model {candidates[0].seconds * 1e3:.3f}), "
-                  f"best {times[k] * 1e3:.3f} is no {k} of {len(kept)}: {times[0] / times[k]:.2f}")
+            print(
+                f"   {[t.shape for t in group.tensors]}: {times[0] * 1e3:.3f} ms (model {candidates[0].seconds * 1e3:.3f}), "
+                f"best {times[k] * 1e3:.3f} is no {k} of {len(kept)}: {times[0] / times[k]:.2f}"
+            )
             print(f"      first  {text(kept[0])}; bound by {kept[0].choice.cost.bound}")
             if k:
                 print(f"      best   {text(kept[k])}; model {kept[k].seconds * 1e3:.3f}")

@@ -138,7 +138,11 @@ def conv2d(x: T, w: T, pad: int, stride: int = 1) -> T:
         def at(u: lang.Ix, t: lang.Ix, z: lang.Ix) -> E:
             return lang.load_or_zero(x, i, u, r * stride + t - pad, c * stride + z - pad)
 
-        return fold(ci, const(0.0, f32), lambda a, u: fold(kh, a, lambda a2, t: fold(kw, a2, lambda a3, z: op("fma", at(u, t, z), w[o, u, t, z], a3))))
+        return fold(
+            ci,
+            const(0.0, f32),
+            lambda a, u: fold(kh, a, lambda a2, t: fold(kw, a2, lambda a3, z: op("fma", at(u, t, z), w[o, u, t, z], a3))),
+        )
 
     return tensor(shape, element)
 
@@ -184,7 +188,9 @@ def gather(x: T, at: T) -> T:
     """Rows x[at[i], :]; a negative index counts from the end, then must lie inside."""
     n = x.shape[0]
     v = tensor(at.shape, lambda i: select(at[i] < 0, at[i] + n, at[i]))
-    checked = lang.require(at.shape, v.body, (v.body >= 0) & (v.body < n), "[IndexError] index {value} at {index}", lo=0, hi=n - 1)
+    checked = lang.require(
+        at.shape, v.body, (v.body >= 0) & (v.body < n), "[IndexError] index {value} at {index}", lo=0, hi=n - 1
+    )
     return tensor((*at.shape, x.shape[1]), lambda i, j: x[checked[i], j])
 
 
@@ -205,7 +211,9 @@ def _matmul_bias_gelu() -> T:
 
 
 def _layer_norm_backward() -> tuple[T, ...]:
-    return layer_norm_backward(matrix("g", 8192, 1024), matrix("x", 8192, 1024), matrix("m", 8192), matrix("r", 8192), matrix("w", 1024))
+    return layer_norm_backward(
+        matrix("g", 8192, 1024), matrix("x", 8192, 1024), matrix("m", 8192), matrix("r", 8192), matrix("w", 1024)
+    )
 
 
 def _squares(rows: int, columns: int) -> T:

@@ -55,7 +55,7 @@ def split_fold(e: E, shape: tuple[int, ...], lanes: int) -> E | None:
     monoid = exact_monoid(e)
     if monoid is None or e.attr.n < SHORTEST * lanes or not runs_along_memory(e):
         return None
-    v, (init,), (step,), (acc,) = lang.open_fold(e)
+    v, (init,), (step,), _ = lang.open_fold(e)
     term = step.args[1]
     whole = v.n // lanes
     neutral = lang.const(monoid.neutral(e.dtype), e.dtype)

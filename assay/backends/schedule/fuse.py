@@ -335,12 +335,8 @@ class Decisions:
             return
         if now != INLINE and not (fold and self.visits[t] >= RECOMPUTED):
             yield INLINE
-        if (
-            now != LOCAL
-            and len(t.shape) >= 2
-            and t.shape[-1] > 1
-            and ((not fold and not once) or by_constants(t, self.readers[t]))
-        ):
+        rows = len(t.shape) >= 2 and t.shape[-1] > 1
+        if now != LOCAL and rows and ((not fold and not once and self._folded(t)) or by_constants(t, self.readers[t])):
             yield LOCAL
         if now != KEEP and (now != INLINE or self.visits[t] > 1 or self._kernels_reading(t) > 1):
             yield KEEP

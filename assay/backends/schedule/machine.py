@@ -206,7 +206,7 @@ def _better(a: Machine, b: Machine) -> Machine:
 _INSTRUCTIONS = ("add_t", "add_l", "mul_t", "mul_l", "fma_t", "fma_l", "div_t", "div_l", "sqrt_t", "sqrt_l", "int_t", "int_l",
                  "cmp_t", "cmp_l", "mix_t", "scalar_t", "gather_t")  # fmt: skip
 ROUNDS = 6
-RETRIES = 3
+RETRIES = 1
 _READ, _COPY, _STREAM, _STORE = range(4)
 
 
@@ -239,16 +239,20 @@ def _measure(library: ctypes.CDLL) -> Machine:
 
     def both(kind: int, nbytes: int, total: int) -> tuple[float, float]:
         alone = rate(kind, nbytes, total, 1)
-        return alone, rate(kind, nbytes * threads if nbytes < half // threads else nbytes, total, threads) if threads > 1 else alone
+        return alone, rate(
+            kind, nbytes * threads if nbytes < half // threads else nbytes, total, threads
+        ) if threads > 1 else alone
 
     vector = 4 * lanes
     sizes = _sizes()
     l2 = sizes.get("l2", Machine.l2)
     return Machine(
-        name=platform.processor() or platform.machine(), lanes=lanes, registers=32 if lanes == 16 or platform.machine() == "aarch64" else 16,
-        threads=threads, ghz=round(hertz * 1e-9, 2), **fields,  # type: ignore[arg-type]
-        load_t=round(vector / rate(_READ, 16 << 10, _MEBI, 1, 30), 2), store_t=round(vector / rate(_STORE, 16 << 10, _MEBI, 1, 30), 2),
-        bw_l2=both(_READ, l2 // 2, 8 * _MEBI), bw_l3=both(_READ, 3 * l2, 8 * _MEBI), bw_ram=both(_READ, 2 * half // 2, half),
+        name=platform.processor() or platform.machine(),
+        lanes=lanes, registers=32 if lanes == 16 or platform.machine() == "aarch64" else 16, threads=threads,
+        ghz=round(hertz * 1e-9, 2), **fields,  # type: ignore[arg-type]
+        load_t=round(vector / rate(_READ, 16 << 10, _MEBI, 1, 30), 2),
+        store_t=round(vector / rate(_STORE, 16 << 10, _MEBI, 1, 30), 2),
+        bw_l2=both(_READ, l2 // 2, 8 * _MEBI), bw_l3=both(_READ, 3 * l2, 8 * _MEBI), bw_ram=both(_READ, half, half),
         bw_copy=both(_COPY, half, half), bw_stream=both(_STREAM, half, half),
         fork_us=round(seconds("fork_s", ctypes.c_long(100)) * 1e6, 2) if threads > 1 else 0.0, **sizes,
     )  # fmt: skip

@@ -80,7 +80,8 @@ def reused(k: Summary) -> bool:
     folds = sum(1 << f.var for f in k.folds)
     every = math.prod(k.sizes[v] for v in bits(k.axes_mask | folds))
     return any(
-        a.kind == "load" and a.varies & folds and every >= REUSE * math.prod(k.sizes[v] for v in bits(a.varies)) for a in k.accesses
+        a.kind == "load" and a.varies & folds and every >= REUSE * math.prod(k.sizes[v] for v in bits(a.varies))
+        for a in k.accesses
     )
 
 

@@ -88,10 +88,14 @@ class Prices:
         at: dict[E, float] = {}
         for x in nodes:
             at[x] = prices[x].latency + max((at.get(a, 0.0) for a in x.args), default=0.0)
+        own = prices.values()
         return Price(
-            sum(p.mul for p in prices.values()), sum(p.add for p in prices.values()), PER_NODE * sum(p.count for p in prices.values()),
-            at.get(inner, 0.0), max([live_width((inner,), leaves), *(p.live for p in prices.values())]),
-        )  # fmt: skip
+            sum(p.mul for p in own),
+            sum(p.add for p in own),
+            PER_NODE * sum(p.count for p in own),
+            at.get(inner, 0.0),
+            max([live_width((inner,), leaves), *(p.live for p in own)]),
+        )
 
 
 def _between(root: E, leaves: frozenset[E]) -> list[E]:

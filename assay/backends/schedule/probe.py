@@ -44,7 +44,8 @@ static inline F sqrt_(F x) {
 }
 #define BOTH(NAME, EXPR) CHAINS(NAME##_t, F, EXPR, EXPR) ONE(NAME##_l, EXPR)
 BOTH(add, x + c) BOTH(mul, x * c) BOTH(fma, x * c + c) BOTH(div, c / x) BOTH(sqrt, sqrt_(x))
-extern "C" double clock_l(long n) { long v = n, c = n; double t = now(); for (long i = 0; i < n; i++) { TWICE(TWICE(TWICE(STEP_(v, v + c)))) }
+extern "C" double clock_l(long n) { long v = n, c = n; double t = now();
+    for (long i = 0; i < n; i++) { TWICE(TWICE(TWICE(STEP_(v, v + c)))) }
     return (now() - t) / (8 * n); }
 BOTH(int, (F)((I)x + (I)c)) BOTH(cmp, (x < c ? c : x))
 CHAINS(mix_t, F, x + c, x * c)
@@ -68,7 +69,8 @@ extern "C" double gather_t(long n) {
     t = now() - t; asm volatile("" :: REG(s)); return t / n; }
 static void read_(const float* p, long n) { for (long i = 0; i < n / (4 * LANES); i++) { const F* q = (const F*)p + 4 * i;
     F a = q[0], b = q[1], c = q[2], d = q[3]; asm volatile("" :: REG(a), REG(b), REG(c), REG(d)); } }
-static void store_(float* p, long n) { F a = F{}; for (long i = 0; i < n / LANES; i++) { *((F*)p + i) = a; asm volatile("" ::: "memory"); } }
+static void store_(float* p, long n) { F a = F{};
+    for (long i = 0; i < n / LANES; i++) { *((F*)p + i) = a; asm volatile("" ::: "memory"); } }
 static void copy_(float* o, const float* p, long n) { for (long i = 0; i < n / LANES; i++) *((F*)o + i) = *((const F*)p + i); }
 static void stream_(float* o, const float* p, long n) { for (long i = 0; i < n / LANES; i++) {
 #if defined(__AVX512F__)
@@ -83,8 +85,10 @@ static void stream_(float* o, const float* p, long n) { for (long i = 0; i < n /
 } }
 // Every thread works on its own slice `repeat` times between two barriers; the result is seconds a byte of all of them.
 struct Job { float* o; const float* p; long n, repeat; int kind; pthread_barrier_t* b; };
-static void work_(Job* j) { for (long r = 0; r < j->repeat; r++) { asm volatile("" ::: "memory");
-    if (j->kind == 0) read_(j->p, j->n); else if (j->kind == 1) copy_(j->o, j->p, j->n); else if (j->kind == 2) stream_(j->o, j->p, j->n);
+static void work_(Job* j) {
+    for (long r = 0; r < j->repeat; r++) { asm volatile("" ::: "memory");
+    if (j->kind == 0) read_(j->p, j->n); else if (j->kind == 1) copy_(j->o, j->p, j->n);
+    else if (j->kind == 2) stream_(j->o, j->p, j->n);
     else store_(j->o, j->n); } }
 static void* run_(void* a) { Job* j = (Job*)a; pthread_barrier_wait(j->b); work_(j); pthread_barrier_wait(j->b); return 0; }
 extern "C" double bytes(float* o, const float* p, long n, long repeat, int kind, int threads) {
@@ -97,7 +101,8 @@ extern "C" double bytes(float* o, const float* p, long n, long repeat, int kind,
     pthread_barrier_destroy(&b); return t / ((double)repeat * m * threads * 4); }
 // A round trip to a spinning thread: what handing out work and waiting for it costs.
 static volatile long ball_;
-static void* answer_(void* a) { long n = (long)a; for (long i = 0; i < n; i++) { while (ball_ != 2 * i + 1); ball_ = 2 * i + 2; } return 0; }
+static void* answer_(void* a) { long n = (long)a;
+    for (long i = 0; i < n; i++) { while (ball_ != 2 * i + 1); ball_ = 2 * i + 2; } return 0; }
 extern "C" double fork_s(long n) { ball_ = 0; pthread_t id; pthread_create(&id, 0, answer_, (void*)n); double t = now();
     for (long i = 0; i < n; i++) { __sync_synchronize(); ball_ = 2 * i + 1; while (ball_ != 2 * i + 2); } t = now() - t;
     pthread_join(id, 0); return t / n; }

@@ -119,11 +119,13 @@ def vector_axes(k: Summary, lanes: int) -> list[int | None]:
     """Axes along which something is contiguous; none (scalar code, rows in lanes) where a fold runs along memory."""
     found: list[int | None] = []
     for axis in range(k.rank - 1, -1, -1):
-        if k.shape[axis] >= lanes and any(a.steps.get(axis) == 1 and not a.from_data >> axis & 1 for a in k.accesses if a.kind != "row"):
+        if k.shape[axis] >= lanes and any(
+            a.steps.get(axis) == 1 and not a.from_data >> axis & 1 for a in k.accesses if a.kind != "row"
+        ):
             found.append(axis)
     along = any(a.steps.get(f.var) == 1 for f in k.folds for a in k.accesses)
     whole_rows = k.rank >= 2 and k.rank - 1 in found and all(not f.varies >> (k.rank - 1) & 1 for f in k.folds)
-    if not found or (along or k.rows) and not whole_rows:  # rows that are folded and then written: lanes write them
+    if not found or ((along or k.rows) and not whole_rows):  # rows that are folded and then written: lanes write them
         found.append(None)
     return found
 
@@ -137,7 +139,9 @@ def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[
     return tuple(c for c in ((1, 2) if k.rows else (1, 2, 3, 4) if k.folds else (1, 2, 4)) if c == 1 or lanes * c <= n)
 
 
-def _jams(k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool) -> Iterator[tuple[tuple[int, int], ...]]:
+def _jams(
+    k: Summary, vector: int | None, copies: int, big: list[int], machine: Machine, *, wide: bool
+) -> Iterator[tuple[tuple[int, int], ...]]:
     """No jam, or neighbours of one axis: where something in a fold is reused, or where sums run side by side."""
     yield ()
     if not k.folds:
@@ -181,7 +185,8 @@ def _orders(k: Summary, s: Schedule, big: list[int], natural: Order, *, wide: bo
 def _transposed(k: Summary, vector: int) -> bool:
     """Whether something is read against the grain: contiguous along another axis than the lanes."""
     return any(
-        a.kind == "load" and a.steps.get(vector, 0) > 1 and any(a.steps.get(v) == 1 for v in bits(k.axes_mask)) for a in k.accesses
+        a.kind == "load" and a.steps.get(vector, 0) > 1 and any(a.steps.get(v) == 1 for v in bits(k.axes_mask))
+        for a in k.accesses
     )
 
 

@@ -279,7 +279,7 @@ class Summary:
         if t in self.local:
             return self._row(t, idx, scope, place, varies)
         guarded = e.op == "load_or_zero" and any(i.lo < 0 or i.hi >= n for i, n in zip(idx, t.shape, strict=True))
-        made = self._access(t, flat(t.shape, idx), scope, place, varies, "load", guarded)
+        made = self._access(t, flat(t.shape, idx), scope, place, varies, "load", guarded=guarded)
         if t.dtype.is_half or made.from_data:
             self._add(place, varies, 0.0, 0.0, 1.0)
         return place, varies, 6.0
@@ -312,7 +312,7 @@ class Summary:
         self.accesses.append(Access(t, ix(0), t.dtype.itemsize, place, varies, "row", steps=steps))
         return place, varies, 6.0
 
-    def _access(self, t: T, address: Ix, scope: _Scope, place: int, varies: int, kind: str, guarded: bool = False) -> Access:
+    def _access(self, t: T, address: Ix, scope: _Scope, place: int, varies: int, kind: str, *, guarded: bool = False) -> Access:
         steps, bent, from_data = self._steps(address, scope)
         names = {v: self._number(v, scope) for v in address.free} if bent else {}
         made = Access(t, address, t.dtype.itemsize, place, varies, kind, guarded, from_data, steps, bent, names)

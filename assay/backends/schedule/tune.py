@@ -106,7 +106,9 @@ def alone(group: Group, candidate: Candidate) -> tuple[Program, Plan]:
     return lang.program(tuple(stand_ins.values()), outputs), Plan(tuple(kernels))
 
 
-def measure(programs: Sequence[tuple[Program, Plan]], seconds: float, *, threads: int | None = None, clock: Clock = time.perf_counter) -> list[float]:
+def measure(
+    programs: Sequence[tuple[Program, Plan]], seconds: float, *, threads: int | None = None, clock: Clock = time.perf_counter
+) -> list[float]:
     """Seconds of each program: the quickest of interleaved runs."""
     from assay.backends.cpp import compile_many
 

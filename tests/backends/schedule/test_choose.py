@@ -26,7 +26,7 @@ def fixed_machine(monkeypatch):
     from assay.backends.schedule import decide as module
 
     module._model.cache_clear()
-    monkeypatch.setattr(module, "machine", lambda: dataclasses.replace(DEFAULTS[8], threads=2))
+    monkeypatch.setattr(module, "measured", lambda: dataclasses.replace(DEFAULTS[8], threads=2))
     yield
     module._model.cache_clear()
 

@@ -49,6 +49,8 @@ def by_own_sum(rows, columns):
 
 INLINE = by_own_sum(4096, 4096)
 NATURAL2 = ((0, None), (1, None))
+ROWS = {"fold": "rowvec"}
+BLOCKS = ((0, 64), (1, None), (0, None))
 
 RULES = [
     ("reuse: a 6 x 16 tile before one row", MATMUL, Schedule(1, 2, ((0, 6),)), Schedule(1, 2), None),
@@ -56,12 +58,12 @@ RULES = [
     ("accumulators beyond the registers spill", MATMUL, Schedule(1, 2, ((0, 6),)), Schedule(1, 4, ((0, 12),)), None),
     ("lanes over outputs before scalars", MATMUL, Schedule(1, 2, ((0, 6),)), Schedule(None, 1, ((0, 6),)), None),
     ("vectors in flight hide the latency of exp", EXP, Schedule(1, 2), Schedule(None, 1), None),
-    ("rows of terms in lanes before scalars", SMALL_ROW_SUM, Schedule(None, 1, ((0, 4),), (), "rowvec"), Schedule(), None),
-    ("sums side by side hide the chain", SMALL_ROW_SUM, Schedule(None, 1, ((0, 4),), (), "rowvec"), Schedule(None, 1, (), (), "rowvec"), None),
-    ("no more streams than needed", ROW_SUM, Schedule(None, 1, ((0, 4),), (), "rowvec"), Schedule(None, 1, ((0, 12),), (), "rowvec"), None),
+    ("rows of terms in lanes before scalars", SMALL_ROW_SUM, Schedule(None, 1, ((0, 4),), **ROWS), Schedule(), None),
+    ("sums side by side hide the chain", SMALL_ROW_SUM, Schedule(None, 1, ((0, 4),), **ROWS), Schedule(None, 1, **ROWS), None),
+    ("no more streams than needed", ROW_SUM, Schedule(None, 1, ((0, 4),), **ROWS), Schedule(None, 1, ((0, 12),), **ROWS), None),
     ("accumulators in the output: whole rows a pass", COLUMN_SUM, Schedule(0, 4, carry=8), Schedule(0, 4), None),
-    ("a power-of-two stride reaches few sets: blocks", TRANSPOSED, Schedule(1, 1, (), ((0, 64), (1, None), (0, None))), Schedule(1, 1), None),
-    ("row buffers of many rows leave L1", NORMAL, Schedule(1, 2, ((0, 2),), (), "rowvec"), Schedule(1, 2, ((0, 12),), (), "rowvec"), {SHIFTED: 1}),
+    ("a power-of-two stride reaches few sets: blocks", TRANSPOSED, Schedule(1, 1, (), BLOCKS), Schedule(1, 1), None),
+    ("many rows' buffers leave L1", NORMAL, Schedule(1, 2, ((0, 2),), **ROWS), Schedule(1, 2, ((0, 12),), **ROWS), {SHIFTED: 1}),
     ("ties go to the natural order", SMALL_RELU, Schedule(1, 2, (), NATURAL2), Schedule(1, 2, (), ((1, None), (0, None))), None),
 ]  # fmt: skip
 
@@ -92,8 +94,8 @@ def test_streaming_stores_for_what_leaves_the_cache_only():
 
 
 def test_siblings_share_what_one_of_them_brought_in():
-    once = traffic(Nest(Summary(ROW_SUM, PRICES), Schedule(None, 1, (), (), "rowvec"), MACHINE))["l3"].read
-    twice = traffic(Nest(Summary(INLINE, PRICES), Schedule(1, 2, (), (), "rowvec"), MACHINE))["l3"].read
+    once = traffic(Nest(Summary(ROW_SUM, PRICES), Schedule(None, 1, **ROWS), MACHINE))["l3"].read
+    twice = traffic(Nest(Summary(INLINE, PRICES), Schedule(1, 2, **ROWS), MACHINE))["l3"].read
     assert twice == pytest.approx(once, rel=0.1)
 
 

@@ -21,6 +21,7 @@ WINDOW = 250  # instructions in flight: the latency of a longer body is not hidd
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
 STREAMS = 0.06  # bandwidth falls as (streams open at once) ** -STREAMS
 RESTART = {"l1": 60.0, "l2": 2200.0, "l3": 6000.0}  # bytes that could have come while the prefetcher starts a run
+COMBINED = 5.0  # half lines of this many rows wait for their other halves; of more rows, they leave apart
 PAGE = 4096.0  # runs that follow each other this closely are prefetched: starting them costs bandwidth, not time to wait
 FROM_DATA = 4.0  # rows at unknown addresses that instructions in flight fetch side by side
 TRACKED = 16  # streams that a prefetcher follows
@@ -91,9 +92,10 @@ class Nest:
     def _build(self) -> None:
         k, s = self.summary, self.schedule
         at = -1
-        cut = [f for f in k.folds if f.place == k.axes_mask] if s.carry is not None else []
+        carry = s.carry or 0
+        cut = [f for f in k.folds if f.place == k.axes_mask] if carry else []
         if cut:
-            at = self._add(cut[0].var, -(-cut[0].n // s.carry), s.carry, at)
+            at = self._add(cut[0].var, -(-cut[0].n // carry), carry, at)
             self.loops[at].also = tuple(f.var for f in cut[1:])
         block: dict[int, int] = {}
         for axis, b in s.order or tuple((a, None) for a in range(k.rank)):
@@ -106,7 +108,7 @@ class Nest:
             else:
                 at = self.loop_of[axis] = self._add(axis, -(-min(block.get(axis, n), n) // tile), tile, at, axis)
         self.spine = len(self.loops)
-        waiting = [(f.var, f.place, min(f.n, s.carry or f.n) if f in cut else f.n) for f in k.folds]
+        waiting = [(f.var, f.place, min(f.n, carry) if f in cut else f.n) for f in k.folds]
         waiting += [(v, place, k.sizes[v]) for v, place in k.rows.items()]
         for v, place, n in sorted(waiting):  # a fold is numbered before the folds inside it
             tile = self.copies[v] * self.lanes[v]
@@ -388,7 +390,7 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
             lost = 0.0
         if w.access.kind == "store":
             out.written += (moved + lost) / crowd
-            out.streamed += moved * streams ** (0.5 if w.width >= LINE else 0.75)  # half lines of many rows leave apart
+            out.streamed += moved * streams ** (0.5 if w.width >= LINE else 0.75 if streams <= COMBINED else 1.2)
         else:
             out.read += (moved + lost) / crowd
 

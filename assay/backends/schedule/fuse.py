@@ -65,6 +65,9 @@ def _inside(t: T) -> bool:
     return all(0 <= i.lo and i.hi < n for e in loads for i, n in zip(e.attr[1], e.attr[0].shape, strict=True))
 
 
+_State = tuple[dict[T, str], dict[T, T], dict[T, Local]]
+
+
 class Model:
     """The modelled time of kernels, remembered by what they look like (signature.py).
 
@@ -286,7 +289,7 @@ class Decisions:
             return math.inf
         return self.model.seconds((made[t],), locals_[t]) + LAUNCH
 
-    def flip(self, t: T, mode: str) -> tuple[float, float, dict[str, dict]]:
+    def flip(self, t: T, mode: str) -> tuple[float, float, _State | None]:
         """(modelled seconds before, after, the new state) of the kernels that a decision about `t` touches."""
         modes = {**self.mode, t: mode}
         touched: set[T] = {t}
@@ -300,12 +303,12 @@ class Decisions:
                 try:
                     self._make(u, made, locals_, modes)
                 except UserError:
-                    return 0.0, math.inf, {}
+                    return 0.0, math.inf, None
                 if modes[u] == KEEP:
                     after += self.kernel_seconds(u, made, locals_)
                 if self.mode[u] == KEEP:
                     before += self.kernel_seconds(u, self.made, self.locals)
-        return before, after, {"mode": modes, "made": made, "locals": locals_}
+        return before, after, (modes, made, locals_)
 
     def search(self, rounds: int = 2) -> None:
         """Flip one let at a time while the modelled total falls; nothing is tried for what takes microseconds in all."""
@@ -320,9 +323,10 @@ class Decisions:
                 for mode in self._alternatives(t):
                     before, after, state = self.flip(t, mode)
                     # fewer kernels win a tie, stored values must earn their place
-                    if after < before * (1.01 if mode == INLINE and self.mode[t] == KEEP else 0.98):
+                    gain = 1.01 if mode == INLINE and self.mode[t] == KEEP else 0.98
+                    if state is not None and after < before * gain:
                         self.log.append(f"{t!r}: {self.mode[t]} -> {mode}, {before * 1e6:.1f} -> {after * 1e6:.1f} us")
-                        self.mode, self.made, self.locals = state["mode"], state["made"], state["locals"]
+                        self.mode, self.made, self.locals = state
                         changed.update(t.reads, self.readers[t])
             if not changed:
                 return

@@ -331,8 +331,18 @@ def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> Non
             )
 
 
+BACKENDS = ("cpp", "reference")
+
+
+def check_backend(backend: str) -> None:
+    """Raises UserError for a name that is no backend."""
+    if backend not in BACKENDS:
+        raise UserError(f"backend={backend!r}; allowed: {', '.join(map(repr, BACKENDS))}")
+
+
 def build(program: Program, *, backend: str) -> Executable:
     """The program compiled by the backend "cpp" or "reference"."""
+    check_backend(backend)
     if backend == "reference":
         from assay.semantics import denote
 
@@ -353,8 +363,7 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
     """
     if numerics not in ("exact", "fast"):
         raise UserError(f"numerics={numerics!r}; allowed: 'exact', 'fast'")
-    if backend not in ("cpp", "reference"):
-        raise UserError(f"backend={backend!r}; allowed: 'cpp', 'reference'")
+    check_backend(backend)
     if numerics == "fast":
         raise Unsupported(
             "numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'"

@@ -350,12 +350,13 @@ class Placement:
         half = len(e.args) // 2
         loop = self._loop(e.attr.n)
         inits = tuple(self._memo[self._key(a, env)] for a in e.args[:half])
-        within = self._within([env[v] for v in e.free], ())
+        images = [env[v] for v in e.free]  # a leading index of a row buffer may be an index read from data
+        atoms = self._atoms(images)
+        within, varies = self._within(images, atoms), self._varies(images, atoms)
         outer = {v for v in e.free if self._loop_of.get(env[v].terms[0][0] if env[v].terms else v, loop).fold}  # type: ignore[arg-type]
-        varies = within
         if outer:
             read = [a for a in walk((e,)) if a.op == "acc" and a.attr[0] in outer]
-            varies = _union([within, *(self._memo[self._key(a, env)].varies for a in read if self._key(a, env) in self._memo)])
+            varies = _union([varies, *(self._memo[self._key(a, env)].varies for a in read if self._key(a, env) in self._memo)])
             for a in read:
                 owner = self._loop_of[env[a.attr[0]].terms[0][0]].fold  # type: ignore[index]
                 varies = varies | (owner.varies if owner else _NONE)

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from assay.core.errors import InternalError, Unsound, Unsupported, UserError
+from assay.semantics.failure import RequireError
 from assay.verify.verdict import INTERNAL, INTERRUPTED, USAGE
 
 UNSUPPORTED_CODE, REFUTED_CODE = 5, 1
@@ -46,6 +47,9 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(f"unsound: {error}", "REFUTED", REFUTED_CODE, as_json=as_json)
     except UserError as error:
         return _failed(str(error), "USAGE", USAGE, as_json=as_json)
+    except RequireError as error:  # the program ran and says itself that its inputs are wrong
+        kind = next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
+        return _failed(f"{kind}: {error}", "USAGE", USAGE, as_json=as_json)
     except InternalError as error:
         return _failed(f"internal error: {error}", "INTERNAL", INTERNAL, as_json=as_json)
     except Exception as error:

@@ -17,8 +17,9 @@ import numpy as np
 from assay.core.dtypes import DTYPES, dtype
 from assay.core.errors import UserError
 from assay.core.lang import Program
-from assay.core.parser import parse
+from assay.core.lang import input as core_input
 from assay.frontends.creation import from_numpy
+from assay.fuzz.cases import read_case
 from assay.semantics.inputs import ORDINARY, draw, draw_inputs
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
@@ -40,7 +41,7 @@ def load_target(text: str, specs: list[str], seed: int) -> Target:
     """
     if text.endswith(".assay"):
         path = _existing(text)
-        p = parse(path.read_text(encoding="utf-8"))
+        p = read_case(path).program
         if specs:
             raise UserError(f"{text} is a program: its inputs have their types already, --arg is for functions")
         return Target(path.stem, p)
@@ -73,21 +74,33 @@ def argument(text: str, rng: np.random.Generator) -> Any:
         try:
             return ast.literal_eval(text)
         except (ValueError, SyntaxError):
-            raise UserError(
-                f"--arg {text!r}; allowed: a tensor such as f32[64,128] (types {', '.join(DTYPES)}), i64[5]=0..9, f32[3]=0.5, "
-                "or a Python literal such as 3, 0.5, [1, 2], True"
-            ) from None
-    d = dtype(found["dtype"])
-    shape = tuple(int(n) for n in found["shape"].split(",") if n.strip())
-    if found["hi"] is not None:
-        lo, hi = float(found["fill"]), float(found["hi"])
-        drawn = rng.uniform(lo, hi, shape) if d.is_float else rng.integers(int(lo), int(hi), shape, endpoint=True)
-        return from_numpy(np.asarray(drawn).astype(d.numpy))
-    if found["fill"] is not None:
-        return from_numpy(np.full(shape, float(found["fill"])).astype(d.numpy))
-    from assay.core.lang import input as core_input
+            raise _wrong(text) from None
+    try:
+        return from_numpy(_tensor(found, rng))
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise _wrong(text, error) from None
 
-    return from_numpy(draw(core_input("x", shape, d), ORDINARY, rng))
+
+def _tensor(spec: re.Match[str], rng: np.random.Generator) -> np.ndarray:
+    d = dtype(spec["dtype"])
+    shape = tuple(int(n) for n in spec["shape"].split(",") if n.strip())
+    if spec["fill"] is None:
+        return draw(core_input("x", shape, d), ORDINARY, rng)
+    with np.errstate(over="ignore"):
+        if spec["hi"] is None:
+            fill = float(spec["fill"]) if d.is_float else int(spec["fill"])
+            return np.full(shape, fill, np.float64).astype(d.numpy) if d.is_float else np.full(shape, fill, d.numpy)
+        lo, hi = float(spec["fill"]), float(spec["hi"])
+        drawn = rng.uniform(lo, hi, shape) if d.is_float else rng.integers(int(lo), int(hi), shape, endpoint=True)
+        return np.asarray(drawn).astype(d.numpy)
+
+
+def _wrong(text: str, error: Exception | None = None) -> UserError:
+    why = f": {error}" if error is not None else ""
+    return UserError(
+        f"--arg {text!r}{why}; allowed: a tensor such as f32[64,128] (types {', '.join(DTYPES)}), i64[5]=0..9, f32[3]=0.5, "
+        "or a Python literal such as 3, 0.5, [1, 2], True"
+    )
 
 
 def _existing(name: str) -> Path:
@@ -107,6 +120,8 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     found = getattr(module, name, None)

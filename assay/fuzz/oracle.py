@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from assay.backends.build import FLAGS
-from assay.core.errors import AssayError, Unsupported
+from assay.core.errors import Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
 from assay.examine import Examined, source_layers, stage_layers
 from assay.frontends.capture import capture
 from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.denote import run
-from assay.semantics.inputs import KINDS, draw
+from assay.semantics.inputs import HUGE, KINDS, draw
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import EXACT, optimise
 from assay.verify.layered import Arrays, Layer, Report, compare
@@ -55,10 +55,12 @@ class _Prepared:
 
 
 def draw_arrays(recipe: Recipe, kind: str, rng: np.random.Generator) -> Arrays:
-    """Inputs of the recipe: bounded ones within their range, float ones of this kind."""
+    """Inputs of the recipe: float ones of this kind, bounded ones in their range (HUGE: up to 2 outside, so that checks fail)."""
     arrays: Arrays = []
     for i in recipe.inputs:
-        if i.lo is not None or not i.dtype.is_float:
+        if i.lo is not None and i.hi is not None and i.dtype.is_integer and kind == HUGE:
+            arrays.append(samples.draw(replace(i, lo=i.lo - 2, hi=i.hi + 2), rng))
+        elif i.lo is not None or not i.dtype.is_float:
             arrays.append(samples.draw(i, rng))
         else:
             arrays.append(draw(input("x", i.shape, i.dtype), kind, rng))
@@ -150,7 +152,7 @@ def _judged(p: _Prepared) -> Judged:
     layers = [*source, *stage_layers(p.examined.stages), *p.backend]
     try:
         report = _compared(p.examined.program, layers, [*source[:1], *p.backend[-1:]], xs)
-    except AssayError as error:
+    except Exception as error:  # whatever it is: no stage may raise what the program does not mean
         return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")
     return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.verdict.ok else Judged(p.recipe, xs, report)
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from assay.backends.build import FLAGS
+from assay.compiler import check_backend
 from assay.fuzz.oracle import Judged, draw_many_arrays, judge_on
 from assay.fuzz.recipe import Recipe
 from assay.verify.layered import Arrays
@@ -19,6 +20,7 @@ class Judge:
     """Judges recipes in this process."""
 
     def __init__(self, backend: str = "cpp") -> None:
+        check_backend(backend)
         self.backend = backend
 
     def __enter__(self) -> Self:

@@ -1,0 +1,260 @@
+"""The fuzzer itself: what it draws, how it judges, what it keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from assay.core.dtypes import f32, f64, i64
+from assay.core.errors import UserError
+from assay.core.operators.registry import OPERATORS
+from assay.core.operators.samples import Like
+from assay.fuzz import campaign, cases
+from assay.fuzz import worker as worker_
+from assay.fuzz.generate import LARGEST, operators, random_recipe, recipes, samples
+from assay.fuzz.oracle import Judged, draw_arrays, draw_many_arrays, judge_on
+from assay.fuzz.recipe import Call, Recipe, Ref, from_json, tensors
+from assay.fuzz.shrink import shrink
+from assay.fuzz.worker import Judge, Worker
+from assay.semantics.compare import bits_equal
+from assay.semantics.inputs import KINDS
+from assay.transforms.pipeline import EXACT
+from assay.verify.layered import Report
+from tests.quality.faults import FAULTS
+
+CORPUS = Path(__file__).parent.parent / "cases" / "corpus"
+IDENTITY = "program f(x: f32[2]):\n  return x\n"
+ADD_SUM = Recipe(
+    (Like((2, 3), f32), Like((3,), f32)),
+    (Call("add.Tensor", (Ref(0), Ref(1), 1)), Call("sum.dim_IntList", (Ref(2), (1,), False, None))),
+    (Ref(3),),
+)
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+
+
+def test_a_seed_is_a_program() -> None:
+    assert [random_recipe(s) for s in range(40)] == [random_recipe(s) for s in range(40)]
+    assert len({random_recipe(s) for s in range(40)}) == 40
+
+
+def test_programs_have_1_to_12_operators_and_small_values() -> None:
+    drawn = [random_recipe(s) for s in range(300)]
+    sizes = Counter(len(r.calls) for r in drawn)
+    assert set(sizes) <= set(range(1, 13))
+    assert min(sizes[n] for n in range(1, 12)) >= 5
+    assert all(np.prod(i.shape, dtype=int) <= LARGEST for r in drawn for i in r.inputs)
+
+
+def test_every_functional_operator_with_samples_can_be_drawn() -> None:
+    reachable = {name for family in operators() for name in family}
+    assert reachable == {o.name for o in OPERATORS.values() if o.inplace_of is None and samples(o.name)}
+    assert len(reachable) >= 400
+
+
+def test_values_are_reused() -> None:
+    drawn = [random_recipe(s) for s in range(100)]
+    read = sum(r.value >= len(d.inputs) for d in drawn for c in d.calls for r in _refs(c.args))
+    calls = sum(len(d.calls) for d in drawn)
+    assert read > calls / 3  # at least every third call reads the result of another
+
+
+def _refs(args: Any) -> list[Ref]:
+    return [args] if isinstance(args, Ref) else [r for a in args for r in _refs(a)] if isinstance(args, tuple) else []
+
+
+@pytest.mark.parametrize("seed", [*range(0, 60, 3), 1044, 2044])
+def test_a_recipe_survives_json(seed: int) -> None:
+    recipe = random_recipe(seed)
+    assert from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"calls": [{"operator": "frobnicate.default", "args": []}]}, "frobnicate"),
+        ({"inputs": [{"shape": [2], "dtype": "f33", "lo": None, "hi": None}]}, "f33"),
+        ({"calls": 3}, "not a recipe"),
+    ],
+)
+def test_what_is_no_recipe_is_an_error(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        from_json({**ADD_SUM.to_json(), **change})
+
+
+@settings(max_examples=25)
+@given(recipes(4))
+def test_drawn_programs_agree_with_their_meaning(recipe: Recipe) -> None:
+    (judged,) = judge_on([recipe], draw_many_arrays([recipe], 7), backend="reference")
+    assert judged.ok or judged.unsupported, f"{recipe}\n{judged.error or judged.report}"
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+@pytest.mark.cpp
+def test_every_stage_is_in_the_report() -> None:
+    (judged,) = judge_on([ADD_SUM], draw_many_arrays([ADD_SUM], 0))
+    assert judged.report is not None
+    assert [s.name for s in judged.report.stages] == ["eager", "graph", "lower", *(t.name for t in EXACT), "schedule", "cpp"]
+    assert judged.ok
+
+
+@pytest.mark.cpp
+def test_a_stage_that_raises_is_the_wrong_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(program: Any, **options: Any) -> Any:
+        raise ZeroDivisionError("three")
+
+    monkeypatch.setattr("assay.transforms.views.rewrite", broken)
+    (judged,) = Judge().judge([ADD_SUM], 0)
+    assert (judged.ok, judged.stage, judged.error) == (False, "compose_views", "compose_views: ZeroDivisionError: three")
+
+
+@pytest.mark.cpp
+def test_an_emitter_that_raises_hides_no_earlier_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **options: Any) -> Any:
+        raise ZeroDivisionError("four")
+
+    monkeypatch.setattr("assay.backends.cpp.compile_many", broken)
+    (judged,) = Judge().judge([ADD_SUM], 0)
+    assert judged.stage == "emit"
+    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
+    with fault.on():
+        (judged,) = Judge().judge([random_recipe(fault.seed)], fault.seed)
+    assert judged.stage == "inline"
+
+
+def test_shrinking_keeps_the_stage_and_reaches_one_operator() -> None:
+    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
+    recipe = random_recipe(fault.seed)
+    with fault.on():
+        judge = Judge("reference")
+        (found,) = judge.judge([recipe], fault.seed)
+        small = shrink(found, judge)
+    assert (found.stage, small.stage) == ("inline", "inline")
+    assert len(small.recipe.calls) <= 2 < len(recipe.calls)
+
+
+def _die(*args: Any, **options: Any) -> list[Judged]:
+    os._exit(139)
+
+
+def test_a_program_that_kills_its_process_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_, "judge_on", _die)
+    with Worker("reference") as worker:
+        judged = worker.judge([ADD_SUM], 0)
+    assert [(j.ok, j.stage) for j in judged] == [(False, "crash")]
+
+
+# ------------------------------------------------------------------------------------------------ campaigns and cases
+
+
+class _StopsAfter(Judge):
+    """Judges two batches, then behaves as a campaign that is interrupted."""
+
+    batches = 0
+
+    def judge(self, recipes: Any, seed: int, flags: Any = ()) -> list[Judged]:
+        self.batches += 1
+        if self.batches > 2:
+            raise KeyboardInterrupt
+        return super().judge(recipes, seed, flags)
+
+
+def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "BATCH", 1)
+    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
+    with fault.on(), pytest.raises(KeyboardInterrupt):
+        campaign.run_campaign(50, fault.seed, directory=tmp_path, judge=_StopsAfter("reference"))
+    path = tmp_path / f"seed-{fault.seed}.assay"
+    case = cases.read_case(path)
+    assert case.stage == "inline"
+    replayed = cases.replay(case, backend="reference")
+    assert isinstance(replayed, Report)
+    assert replayed.verdict.ok  # the fault is gone
+    with fault.on():
+        again = cases.replay(case, backend="reference")
+    assert isinstance(again, Report)
+    assert next(s.name for s in again.stages if not s.verdict.ok) == "inline"
+
+
+def test_a_campaign_counts(tmp_path: Path) -> None:
+    result = campaign.run_campaign(4, 30, directory=tmp_path, backend="reference", judge=Judge("reference"), most=2)
+    assert (result.programs + result.unsupported, result.findings, result.exit_code) == (4, [], 0)
+    assert result.to_json()["verdict"] == f"VALIDATED({result.programs})"
+    assert campaign.run_campaign(0, 0, directory=tmp_path, judge=Judge("reference")).exit_code == 6
+
+
+def test_a_case_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = cases.read_case(CORPUS / "constant_behind_a_check.assay")
+    path = tmp_path / "deep" / "x.assay"
+    cases.write_case(path, case)
+    assert cases.read_case(path).program is case.program
+    assert cases.read_case(path).recipe == case.recipe
+    assert all(bits_equal(a, b) for a, b in zip(cases.read_case(path).inputs[0], case.inputs[0], strict=True))
+    before = path.read_bytes()
+
+    def fails(source: str, target: Path) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="disk full"):
+        cases.write_case(path, cases.Case(case.program, None, (), "cpp"))
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["x.assay"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"# recipe: {{\n{IDENTITY}", "the line '# recipe: ...' is not JSON"),
+        ('# recipe: {"inputs": 3}\nprogram f(x: f32[2]):\n  return x\n', "not a recipe"),
+        (f'# inputs: [[{{"dtype": "f32", "shape": [2], "hex": "00"}}]]\n{IDENTITY}', "the line '# inputs: ...'"),
+        (f'# inputs: [[{{"dtype": "f33", "shape": [2], "hex": ""}}]]\n{IDENTITY}', "the line '# inputs: ...'"),
+        ("program f(x: f32[2]):\n  return y\n", "y"),
+        ("", "program"),
+        ("\udcff", "UTF-8"),
+    ],
+)
+def test_what_is_no_case_is_an_error_that_names_the_file(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "bad.assay"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError, match=words) as raised:
+        cases.read_case(path)
+    assert "bad.assay" in str(raised.value)
+
+
+def test_no_file() -> None:
+    with pytest.raises(UserError, match=r"no file missing\.assay"):
+        cases.read_case(Path("missing.assay"))
+
+
+def test_special_values_reach_every_float_type() -> None:
+    negations = [Recipe((Like((400,), d),), (Call("neg.default", (Ref(0),)),), (Ref(1),)) for d in (f32, f64)]
+    for arrays in draw_many_arrays(negations, 1, 5):
+        every = np.concatenate([xs[0] for xs in arrays])
+        assert np.isnan(every).any()
+        assert np.isinf(every).any()
+        assert (np.signbit(every) & (every == 0)).any()
+        assert ((every != 0) & (abs(every) < np.finfo(every.dtype).tiny)).any()
+
+
+def test_bounded_inputs_stay_in_their_range() -> None:
+    recipe = Recipe((Like((50,), i64, -3, 2),), (Call("neg.default", (Ref(0),)),), (Ref(1),))
+    drawn = [draw_arrays(recipe, kind, np.random.default_rng(1))[0] for kind in KINDS]
+    assert [(x.min(), x.max()) for x in drawn] == [(-3, 2)] * 4 + [(-5, 4)]  # huge: some fail the check of an index
+
+
+def test_the_recipe_is_a_python_function() -> None:
+    x, b = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array([0.5, 0, -1], np.float32)
+    (s,) = ADD_SUM(*tensors([x, b]))
+    assert s.numpy().tolist() == [5.5, 14.5]
+    assert str(ADD_SUM).splitlines()[2:4] == ["v2 = add.Tensor(v0, v1, 1)", "v3 = sum.dim_IntList(v2, [1], False, None)"]

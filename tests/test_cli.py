@@ -1,0 +1,335 @@
+"""The assay command: text, JSON, exit codes, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.commands import app
+from assay.core.errors import InternalError, Unsound
+from assay.core.parser import parse
+
+DOCUMENT = "examples/document.py"
+FUNCTIONS = '''
+import assay
+import assay.nn.functional as F
+
+def double(x):
+    return x * 2
+
+def branch(x):
+    if x.sum() > 0:
+        return x
+    return -x
+
+def look_up(x, i):
+    return x[i]
+
+def wrong_shapes(x, y):
+    return x @ y
+
+def half_index(x, i):
+    return assay.index_select(x, 0, i)
+
+def scaled(x, k):
+    return x * k
+
+def boom(x):
+    return {}["missing"]
+
+ARGUMENTS = {double: ("f32[4]",)}
+'''
+PROGRAM = """program double(x: f32[3]):
+  y[i:3] = mul(x[i], 0x1p+1:f32)
+  return y
+"""
+WRONG_PROGRAM = """program f(x: f32[3]):
+  y[i:3] = mul(x[i], oops[i])
+  return y
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path) -> str:
+    path = tmp_path / "functions.py"
+    path.write_text(FUNCTIONS)
+    return str(path)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> str:
+    path = tmp_path / "double.assay"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def call(*args: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr)"""
+    result = CliRunner().invoke(app, list(args), env={"COLUMNS": "80", "TERM": "dumb"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def said(*args: str) -> dict[str, Any]:
+    """The one JSON object that the command prints with --json."""
+    code, out, err = call(*args, "--json")
+    lines = out.splitlines()
+    assert (len(lines), err) == (1, "")
+    found = json.loads(lines[0])
+    assert found["exit_code"] == code
+    assert isinstance(found["verdict"], str)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ each command
+
+
+def test_run(functions: str, case: str) -> None:
+    code, out, _ = call("run", f"{functions}:scaled", "--arg", "f32[3]=0.5", "--arg", "3", "--backend", "reference")
+    assert (code, "1.5" in out) == (0, True)
+    found = said("run", case, "--backend", "reference")
+    assert (found["verdict"], "array" in found["results"], found["seconds"] > 0) == ("OK", True, True)
+
+
+@pytest.mark.cpp
+def test_run_compiled(functions: str) -> None:
+    assert call("run", f"{functions}:double", "--arg", "f32[2]=1.5")[1].strip() == "tensor([3., 3.])"
+
+
+@pytest.mark.parametrize("stage", ["graph", "lower", "propagate_indices", "compose_views", "inline", "choose_layout", "final"])
+def test_show(functions: str, stage: str) -> None:
+    code, out, _ = call("show", f"{functions}:double", "--stage", stage)
+    assert (code, "mul" in out) == (0, True)
+    assert said("show", f"{functions}:double", "--stage", stage)["text"].rstrip("\n") == out.rstrip("\n")
+
+
+@pytest.mark.cpp
+@pytest.mark.parametrize(("stage", "words"), [("scheduled", "program"), ("kernels", "kernel 0"), ("cpp", 'extern "C"')])
+def test_show_what_the_backend_made(case: str, stage: str, words: str) -> None:
+    assert words in call("show", case, "--stage", stage)[1]
+
+
+@pytest.mark.cpp
+def test_explain_tells_the_whole_story_in_80_columns() -> None:
+    code, out, _ = call("explain", f"{DOCUMENT}:g1")
+    assert code == 0
+    for section in ("operator graph", "lower (bitwise)", "inline (bitwise)", "kernels", "obligations", "time"):
+        assert f"\n{section}\n" in f"\n{out}"
+    assert "kept" in out
+    found = said("explain", f"{DOCUMENT}:g2")
+    assert {"name", "obligations", "kernels", "seconds", "sections"} <= found.keys()
+    assert {o["status"] for o in found["obligations"]} == {"proved"}
+
+
+@pytest.mark.cpp
+def test_check(functions: str, case: str) -> None:
+    code, out, _ = call("check", f"{functions}:double", "--inputs", "3")
+    assert (code, out.splitlines()[0]) == (0, "double: VALIDATED(4)")
+    found = said("check", case, "--inputs", "2")
+    assert [s["name"] for s in found["stages"]][-1] == "cpp"
+    assert (found["verdict"], found["witness"]) == ("VALIDATED(2)", None)
+
+
+def test_check_of_a_wrong_compiler_is_refuted(case: str) -> None:
+    from tests.quality.faults import FAULTS
+
+    fault = next(f for f in FAULTS if f.name == "views are composed with a reversed axis")
+    Path(case).write_text("program f(x: f32[2,3]):\n  t[i:3,j:2] = x[j,i]\n  y[i:3,j:2] = neg(t[i,j])\n  return y\n")
+    with fault.on():
+        code, out, _ = call("check", case, "--backend", "reference")
+        found = said("check", case, "--backend", "reference")
+    assert code == 1
+    assert "compose_views" in out
+    assert re.search(r"output 0\[\d, \d\]: meaning \S+.*, compose_views \S+", out)
+    assert "source" in out
+    assert (found["verdict"], found["witness"]["layer"]) == ("REFUTED", "compose_views")
+
+
+def test_prove() -> None:
+    code, out, _ = call("prove", f"{DOCUMENT}:g1")
+    assert (code, "kept" in out) == (0, True)
+    found = said("prove", f"{DOCUMENT}:g1")
+    assert {"kept", "proved"} == {o["status"] for o in found["obligations"]}
+    assert {"kind", "where", "status", "how", "witness"} <= found["obligations"][0].keys()
+
+
+def test_prove_refutes(case: str) -> None:
+    Path(case).write_text("program f(x: f32[3]):\n  y[i:4] = x[i]\n  return y\n")
+    code, out, _ = call("prove", case)
+    assert (code, "refuted" in out) == (1, True)
+    assert said("prove", case)["verdict"] == "REFUTED"
+
+
+def test_fuzz(tmp_path: Path) -> None:
+    args = ("fuzz", "--count", "2", "--operators", "2", "--backend", "reference", "--save", str(tmp_path))
+    code, out, _ = call(*args)
+    assert code == 0
+    assert re.search(r"2 programs, \d+ operators, 0 findings, 0 unsupported, [\d.]+ programs/s", out)
+    found = said(*args)
+    assert (found["programs"], found["findings"]) == (2, [])
+    assert said("fuzz", "--count", "0", "--save", str(tmp_path))["exit_code"] == 6
+
+
+def test_replay(case: str) -> None:
+    assert call("replay", case, "--backend", "reference")[0] == 0
+    assert said("replay", "tests/cases/corpus/constant_behind_a_check.assay", "--backend", "reference")["exit_code"] == 0
+
+
+def test_replay_of_what_cannot_be_tested(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *args, **options: None)
+    from assay.backends import build
+
+    build.compiler.cache_clear()
+    try:
+        assert said("replay", case)["exit_code"] == 125
+        code, out, _ = call("replay", case)
+        assert (code, "apt install g++" in out) == (125, True)
+    finally:
+        build.compiler.cache_clear()
+
+
+def test_gate(case: str, tmp_path: Path) -> None:
+    baseline = str(tmp_path / "gate.json")
+    assert call("gate", case, "--baseline", baseline, "--backend", "reference")[0] == 2
+    assert "1 cases, 0 differences" in call("gate", case, "--baseline", baseline, "--backend", "reference", "--accept")[1]
+    assert said("gate", case, "--baseline", baseline, "--backend", "reference")["cases"] == 1
+    Path(case).write_text("program f(\n")
+    code, out, _ = call("gate", case, "--baseline", baseline, "--backend", "reference")
+    assert (code, "WORSE" in out) == (1, True)
+    assert said("gate", case, "--baseline", baseline, "--backend", "reference")["differences"][0]["case"] == "double.assay"
+    (tmp_path / "none").mkdir()
+    assert call("gate", str(tmp_path / "none"), "--baseline", baseline)[0] == 6
+
+
+def test_ops() -> None:
+    code, out, _ = call("ops", "softmax")
+    assert (code, "softmax.int" in out) == (0, True)
+    found = said("ops")
+    assert len(found["operators"]) >= 160
+    assert {"name", "schema", "family", "has", "meaning"} <= found["operators"][0].keys()
+    assert len(said("ops", "--scalar")["functions"]) >= 60
+
+
+def test_passes() -> None:
+    assert "the pipeline as a whole: bitwise" in call("passes")[1]
+    assert [p["name"] for p in said("passes")["passes"]][:4] == ["propagate_indices", "compose_views", "inline", "choose_layout"]
+
+
+def test_doctor() -> None:
+    assert "cache" in call("doctor")[1]
+    assert {"compiler", "cache", "extras", "libraries"} <= said("doctor").keys()
+
+
+def test_bench_with_nothing_to_do() -> None:
+    assert "no such row" in said("bench", "--rows", "no such row", "--peers", "")["error"]
+
+
+def test_help_names_every_command() -> None:
+    out = call("--help")[1]
+    for name in ("run", "show", "explain", "check", "prove", "fuzz", "replay", "gate", "ops", "passes", "bench", "doctor"):
+        assert f" {name} " in out
+    assert call()[0] in (0, 2)
+
+
+# ------------------------------------------------------------------------------------------------ what is wrong
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("run", "missing.py:f"), "no file missing.py"),
+        (("run", "missing.assay"), "no file missing.assay"),
+        (("run", "what"), "target 'what'; allowed: file.py:function, or program.assay"),
+        (("run", "FUNCTIONS:trouble"), "has no function 'trouble'; it defines: double, branch, look_up"),
+        (("run", "FUNCTIONS:scaled"), "missing a required argument: 'x'"),
+        (("run", "FUNCTIONS:double", "--arg", "f32[4"), "--arg 'f32[4'; allowed: a tensor such as f32[64,128]"),
+        (("run", "FUNCTIONS:double", "--arg", "f33[4]"), "f33"),
+        (("run", "FUNCTIONS:double", "--arg", "f32[4]=zero"), "--arg 'f32[4]=zero': could not convert string to float"),
+        (("run", "FUNCTIONS:double", "--arg", "i64[4]=a..b"), "--arg 'i64[4]=a..b'"),
+        (("run", "FUNCTIONS:double", "--arg", "i64[4]=9..0"), "--arg 'i64[4]=9..0'"),
+        (("run", "FUNCTIONS:double", "--arg", "f32[99999999999]"), "--arg 'f32[99999999999]'"),
+        (("run", "CASE", "--arg", "f32[3]"), "is a program: its inputs have their types already"),
+        (("show", "FUNCTIONS:double", "--stage", "fused"), "unknown stage 'fused'; allowed: lower, propagate_indices"),
+        (("run", "FUNCTIONS:wrong_shapes", "--arg", "f32[2,3]", "--arg", "f32[2,3]"), "functions.py"),
+        (("run", "FUNCTIONS:half_index", "--arg", "f32[3]", "--arg", "f16[2]"), "functions.py"),
+        (("run", "FUNCTIONS:branch", "--arg", "f32[3]"), "if x.sum() > 0:"),
+        (("run", "FUNCTIONS:boom", "--arg", "f32[3]"), "functions.py:26: return {}[\"missing\"]"),
+        (("run", "FUNCTIONS:double", "--backend", "fortran"), "backend='fortran'; allowed: 'cpp', 'reference'"),
+        (("check", "CASE", "--backend", "fortran"), "backend='fortran'; allowed: 'cpp', 'reference'"),
+        (("fuzz", "--count", "1", "--backend", "fortran"), "backend='fortran'; allowed: 'cpp', 'reference'"),
+        (("replay", "missing.assay"), "no file missing.assay"),
+        (("gate", "missing"), "no file or folder missing"),
+    ],
+)
+def test_a_wrong_command_says_what_is_allowed(functions: str, case: str, args: tuple[str, ...], words: str) -> None:
+    args = tuple(a.replace("FUNCTIONS", functions).replace("CASE", case) for a in args)
+    code, out, err = call(*args)
+    assert (code in (2, 5), out) == (True, "")
+    assert words in err
+    assert err.startswith("assay: ")
+    assert "Traceback" not in err
+    found = said(*args)
+    assert (found["exit_code"], words in found["error"]) == (code, True)
+
+
+def test_an_error_in_a_program_shows_the_line_and_the_place(case: str) -> None:
+    Path(case).write_text(WRONG_PROGRAM)
+    code, _, err = call("check", case)
+    assert code == 2
+    assert "y[i:3] = mul(x[i], oops[i])" in err
+    assert err.splitlines()[-1].strip().startswith("^") or "^" in err
+    assert "double.assay" in err or "line 2" in err
+
+
+def test_a_data_dependent_branch_is_unsupported_or_usage_at_the_users_line(functions: str) -> None:
+    code, _, err = call("check", f"{functions}:branch", "--arg", "f32[3]")
+    assert code in (2, 5)
+    assert "functions.py:9" in err
+    assert "where" in err  # what to use instead
+
+
+def test_an_index_outside_is_the_programs_error(functions: str) -> None:
+    code, _, err = call("run", f"{functions}:look_up", "--arg", "f32[3]", "--arg", "i64[2]=7", "--backend", "reference")
+    assert code == 2
+    assert err.startswith("assay: IndexError: ")
+    assert "0 <= 7 < 3" in err
+
+
+def test_a_file_that_does_not_import_is_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("def f(x:\n")
+    code, _, err = call("run", f"{path}:f")
+    assert (code, "Traceback" in err) == (2, False)
+    assert "broken.py" in err
+    path.write_text("import no_such_module\n")
+    code, _, err = call("run", f"{path}:f")
+    assert (code, "no_such_module" in err, "Traceback" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "verdict"),
+    [(Unsound("a"), 1, "REFUTED"), (InternalError("a"), 3, "INTERNAL"), (KeyboardInterrupt(), 130, "INTERRUPTED"),
+     (None, 3, "INTERNAL")],
+)  # fmt: skip
+def test_whose_fault_it_is(case: str, monkeypatch: pytest.MonkeyPatch, error: Any, code: int, verdict: str) -> None:
+    def raises(*args: Any, **options: Any) -> Any:
+        if error is not None:
+            raise error
+        return parse(None)  # type: ignore[arg-type]  a defect: an exception out of Assay's own code
+
+    monkeypatch.setattr("assay.examine.prove", raises)
+    found = said("prove", case)
+    assert (found["exit_code"], found["verdict"]) == (code, verdict)
+
+
+def test_the_installed_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "assay", "passes", "--json"], capture_output=True, text=True, check=False)
+    assert (done.returncode, json.loads(done.stdout)["verdict"], done.stderr) == (0, "OK", "")

@@ -117,7 +117,7 @@ class Executable:
             )
             if done:
                 if done > 0:
-                    self._fail(done - 1, frame, results)
+                    self._fail(done - 1, frame, results, arrays)
                 return self._stepwise(tuple(arrays), frame, results)
             return results
         finally:
@@ -147,7 +147,7 @@ class Executable:
                 continue
             done = self._native.bound(frame.address, entry, self.threads)
             if done:
-                self._fail(done - 1, frame, results)
+                self._fail(done - 1, frame, results, inputs)
         found = dict(zip(self._made, results, strict=True))
         outputs: list[np.ndarray] = []
         for k, t in enumerate(self.program.outputs):
@@ -174,8 +174,14 @@ class Executable:
         for t, value in zip(tensors, evaluate(tensors, known), strict=True):
             self._view(t, frame, results)[...] = value
 
-    def _fail(self, number: int, frame: _Frame, results: list[np.ndarray]) -> NoReturn:
+    def _fail(self, number: int, frame: _Frame, results: list[np.ndarray], arrays: Sequence[Any]) -> NoReturn:
+        """Raises the error of the require `number`, or of one that the program checks before it and the plan did not."""
         t = next(t for t, k in self.layout.failures.items() if k == number)
+        earlier = self.program.checks[: self.program.checks.index(t)]
+        kernel = {made: k for k, kernel in enumerate(self.plan.kernels) for made in kernel.tensors}
+        open_ = [c for c in earlier if kernel[c] >= kernel[t]]
+        if open_:
+            evaluate(open_, dict(zip(self.program.inputs, self._checked(tuple(arrays)), strict=True)))
         at = int(frame.status[number])
         raise_require(t, at, self._view(t, frame, results).reshape(-1)[at])
 

@@ -255,7 +255,8 @@ scalar("bor", "x y", types=same(*INTEGERS), doc="Bitwise or.", numpy=np.bitwise_
 scalar("bxor", "x y", types=same(*INTEGERS), doc="Bitwise exclusive or.", numpy=np.bitwise_xor,
        range=lambda a, b: (-_above(a, b) - 1 if min(a[0], b[0]) < 0 else 0, _above(a, b)),
        monoid=Monoid(lambda d: 0, _always), cases=[(12, 10, 6)])  # fmt: skip
-scalar("bnot", "x", types=same(*INTEGERS), doc="Bitwise complement.", numpy=np.bitwise_not, cases=[(0, -1), (5, -6)])  # fmt: skip
+scalar("bnot", "x", types=same(*INTEGERS), doc="Bitwise complement.", numpy=np.bitwise_not,
+       range=lambda a: (-a[1] - 1, -a[0] - 1), cases=[(0, -1), (5, -6)])  # fmt: skip
 scalar("shl", "x n", types=same(*INTEGERS), doc="x * 2**n, wrapping; 0 for n < 0 or n >= width.",
        numpy=_shl, cases=[(7, 1, 14), (7, 64, 0), (7, -1, 0)])  # fmt: skip
 scalar("shr", "x n", types=same(*INTEGERS), doc="floor(x / 2**n); n < 0 or n >= width leaves the sign (0 or -1).",

@@ -25,10 +25,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from assay.core import dtypes as dt
+from assay.core import lang
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
 from assay.core.index import Atom, Div, Ix, Val, Var
-from assay.core.lang import E, Program, T, accumulators, axes, bodies, constant_value, is_const
+from assay.core.lang import E, Program, T, accumulators, axes, bodies, constant_value, is_const, reading_order
 from assay.core.parser import parse
 from assay.core.row import TABLE
 
@@ -52,8 +53,9 @@ def lines(program: Program, *, definition: Callable[[Names, T], list[str]] | Non
     for t in names.order:
         for line in (definition or Names.definition)(names, t):
             yield t, "  " + line
-    if program.effects:
-        yield None, f"  effects {', '.join(names.of[t] for t in program.effects)}"
+    stated = _stated_effects(program)
+    if stated:
+        yield None, f"  effects {', '.join(names.of[t] for t in stated)}"
     yield None, f"  return {', '.join(names.of[t] for t in program.outputs)}".rstrip()
 
 
@@ -97,7 +99,7 @@ class Names:
 
     def __init__(self, program: Program) -> None:
         taken = frozenset(t.name for t in program.inputs)
-        self.order = definition_order(program)
+        self.order = reading_order(program.roots)
         self.roots: dict[T, _Scope] = {}
         self.of: dict[T, str] = {t: quoted(t.name) for t in program.inputs}
         numbers = (name for k in range(1 << 30) if (name := f"t{k}") not in taken)
@@ -155,37 +157,13 @@ class Names:
         return s.text_of(e), s.all_variables()
 
 
-def definition_order(program: Program) -> list[T]:
-    """The tensors that are not inputs, each after what it reads; the order follows from the program alone."""
-    found: list[T] = []
-    seen: set[T] = set()
-    todo = [(t, False) for t in reversed(program.roots)]
-    while todo:
-        t, done = todo.pop()
-        if done:
-            found.append(t)
-        elif t not in seen and t.kind != "input":
-            seen.add(t)
-            todo.append((t, True))
-            todo.extend((r, False) for r in reversed(_reads_in_order(t)))
-    return found
-
-
-def _reads_in_order(t: T) -> list[T]:
-    """What `t` reads, in the order in which its text mentions it."""
-    if len(t.reads) < 2:
-        return list(t.reads)
-    found: dict[T, None] = dict.fromkeys((t.base,) if t.kind == "scatter" else t.args if t.kind == "extern" else ())
-    seen: set[E] = set()
-    todo = list(reversed(bodies(t)))
-    while todo and len(found) < len(t.reads):
-        e = todo.pop()
-        if e not in seen and e.reads:
-            seen.add(e)
-            if e.op in ("load", "load_or_zero"):
-                found[e.attr[0]] = None
-            todo.extend(reversed(e.deps))
-    return list(found)
+def _stated_effects(program: Program) -> tuple[T, ...]:
+    """The shortest list after which program(...) finds the checks in their order."""
+    for k in reversed(range(len(program.checks) + 1)):
+        stated = program.checks[k:]
+        if lang.program(program.inputs, program.outputs, stated, program.name) is program:
+            return stated
+    raise InternalError(f"the checks {program.checks} of {program!r} cannot be stated")
 
 
 def domain(t: T) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The meaning of programs: their outputs, bit for bit, computed with numpy: the reference of everything else.
 
-    run(program, inputs) -> outputs, or the error of the first require (in creation order) that does not hold
+    run(program, inputs) -> outputs, or the error of the first of its checks that does not hold
 
 Loads outside a tensor give 0, writes outside are dropped; integers wrap; folds and scatters run in lexicographic order.
 """
@@ -43,7 +43,7 @@ def run(program: Program, inputs: Sequence[Any]) -> list[Array]:
     if len(inputs) != len(program.inputs):
         raise UserError(f"program {program.name} takes {len(program.inputs)} inputs, not {len(inputs)}")
     known = {t: _checked(t, a) for t, a in zip(program.inputs, inputs, strict=True)}
-    computed = _compute(program.roots, known)
+    computed = _compute((*program.checks, *program.outputs), known)
     results: list[Array] = []
     for k, t in enumerate(program.outputs):
         a = computed[t].array
@@ -71,15 +71,18 @@ def _checked(t: T, a: Any) -> Stored:
 
 @cache
 def _plan(roots: tuple[T, ...], given: frozenset[T]) -> list[tuple[T, tuple[T, ...]]]:
-    """The tensors to compute, in creation order, each with those that are not needed after it."""
+    """The tensors to compute, the roots in their order, each with those that are not needed after it."""
+    order: list[T] = []
     seen: set[T] = set()
-    stack = [t for t in roots if t not in given]
-    while stack:
-        t = stack.pop()
-        if t not in seen:
+    todo = [(t, False) for t in reversed(roots)]
+    while todo:
+        t, done = todo.pop()
+        if done:
+            order.append(t)
+        elif t not in seen and t not in given:
             seen.add(t)
-            stack.extend(r for r in t.reads if r not in seen and r not in given)
-    order = sorted(seen, key=lambda t: t.id)
+            todo.append((t, True))
+            todo.extend((r, False) for r in sorted(t.reads, key=lambda r: -r.id))
     last = {r: k for k, t in enumerate(order) for r in (t, *t.reads)}
     release: list[list[T]] = [[] for _ in order]
     for r, k in last.items():

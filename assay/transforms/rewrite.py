@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix
@@ -58,11 +58,12 @@ def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T
         made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__) if touched else t)
         if made.kind == "let" and t not in whole and inlined(t, made):
             gone.add(t)
-    return program(p.inputs, [new[t] for t in p.outputs], checks(new.values()), p.name)
+    return program(p.inputs, [new[t] for t in p.outputs], checks(p, new), p.name)
 
 
-def checks(made: Iterable[T]) -> list[T]:
-    """The requires among the tensors.  All of them are effects of a rewritten program: what read one may not any more."""
+def checks(p: Program, new: Mapping[T, T]) -> list[T]:
+    """What became of the checks of `p`, in their order.  All are listed as effects: what read one may not any more."""
+    made = (new.get(t, t) for t in p.checks)
     return [t for t in made if t.kind == "require"]
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.index import Div, Ix, Var, ix
-from assay.core.lang import E, T, as_index, axes, const, expand, index, op, select, substitute, substitute_all
+from assay.core.lang import E, T, as_index, axes, const, expand, index, is_const, op, select, substitute, substitute_all
 from assay.core.row import Interval
 from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
 
@@ -184,15 +184,14 @@ def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hy
             return None
         env: dict[Any, Any] = dict(zip(axes(t.shape), idx, strict=True))
         body = substitute(t.body, env, on_load)
+        inside = _in_domain(t, idx)
         if t.kind == "require" and how == "load":
-            cond = substitute(t.cond, env, on_load)
-            facts.update((f, None) for f in split(cond, True))
+            fact = substitute(t.cond, env, on_load)
             if t.dtype.is_integer:
-                facts.update((f, None) for f in split(_within(body, t.lo, t.hi), True))
-        if how == "load_or_zero":
-            for i, n in zip(idx, t.shape, strict=True):
-                body = select(op("le", const(0, dt.i64), index(i)) & op("lt", index(i), const(n, dt.i64)), body, 0)
-        return body
+                fact = fact & _within(body, t.lo, t.hi)
+            # where the load is not selected it may lie outside, and there the require says nothing
+            facts.update((f, None) for f in split(fact if is_const(inside, True) else ~inside | fact, True))
+        return select(inside, body, 0) if how == "load_or_zero" else body
 
     targets = [i for i, _, _ in goal.ranges]
     if any(i.lo < dt.i64.lo or i.hi > dt.i64.hi for i in targets):
@@ -210,6 +209,16 @@ def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hy
     rest = new[len(whole) :]
     hyps = [h for e, (_, holds) in zip(rest, hypotheses, strict=True) for h in split(e, holds)]
     return Goal(ranges, condition), (*hyps, *facts)
+
+
+def _in_domain(t: T, idx: tuple[Ix, ...]) -> E:
+    """Whether every index lies in its axis of `t` (constantly true where the intervals say so)."""
+    inside = const(True, dt.bool_)
+    for i, n in zip(idx, t.shape, strict=True):
+        if i.lo < 0 or i.hi >= n:
+            within = op("le", const(0, dt.i64), index(i)) & op("lt", index(i), const(n, dt.i64))
+            inside = within if is_const(inside, True) else inside & within
+    return inside
 
 
 def _within(e: E, lo: int, hi: int) -> E:
@@ -253,7 +262,7 @@ class Question:
                 if e.op in ("load", "load_or_zero"):  # its indices are needed to compare it with other reads of the tensor
                     for i in e.attr[1]:
                         todo += self._of_index(i)
-        self.nodes = sorted(seen, key=_depth(seen))
+        self.nodes = _arguments_first(seen)
 
     def _of_index(self, i: Ix) -> list[E]:
         found: list[E] = []
@@ -382,12 +391,12 @@ class Question:
 
     def satisfiable(self) -> bool:
         """Whether some point satisfies the hypotheses (True where that could not be decided)."""
+        if len(self.nodes) > NODES:
+            return True
         if self.sampled[0]:
             return True
         if self.size <= FEW:
             return self.exhausted[0]
-        if len(self.nodes) > NODES:
-            return True
         return _check(Z3(), self, simple=True, negated_goal=False)[0] != "unsat"
 
     def decide(self) -> Answer:
@@ -421,18 +430,18 @@ class Question:
         return Answer("unknown" if self.opaque else "refuted", how, point, self.opaque)
 
 
-def _depth(nodes: dict[E, None]) -> Callable[[E], int]:
-    """Arguments before users.  Creation order does not do: the expansion of a named row is made after the node it stands for."""
-    depth: dict[E, int] = {}
-
-    def of(e: E) -> int:
-        found = depth.get(e)
-        if found is None:
-            below = (*e.deps, expand(e)) if is_expanded(e) else e.deps
-            found = depth[e] = 1 + max((of(d) for d in below if d in nodes), default=0)
-        return found
-
-    return of
+def _arguments_first(nodes: dict[E, None]) -> list[E]:
+    """The nodes, arguments before users.  Creation order does not do: a named row's expansion is made after its node."""
+    found: dict[E, None] = {}
+    todo = [(e, False) for e in sorted(nodes, key=lambda e: -e.id)]
+    while todo:
+        e, done = todo.pop()
+        if done:
+            found[e] = None
+        elif e not in found:
+            todo.append((e, True))
+            todo.extend((d, False) for d in ((*e.deps, expand(e)) if is_expanded(e) else e.deps) if d in nodes and d not in found)
+    return list(found)
 
 
 def _is_bool(a: Atom) -> bool:

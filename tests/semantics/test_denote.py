@@ -539,16 +539,18 @@ def test_an_unknown_class_is_an_internal_error():
         run(gather("[KeyError] no"), [array([5, 6, 7], f32), array([[0, 9], [-1, 1]], i64)])
 
 
-def test_effects_are_checked_in_creation_order():
+def test_effects_are_checked_in_the_order_in_which_they_are_listed():
     x = input("x", (), i64)
     first = require((), x[()], x[()] >= 5, "[ValueError] first")
     second = require((), x[()], x[()] >= 7, "[IndexError] second")
     p = program((x,), [let((), x[()] * 2)], (second, first))
     equal(run(p, [array(7, i64)])[0], 14, i64)
-    with pytest.raises(ValueError, match="first"):
+    with pytest.raises(IndexError, match="second"):
         run(p, [array(3, i64)])
     with pytest.raises(IndexError, match="second"):
         run(p, [array(6, i64)])
+    with pytest.raises(ValueError, match="first"):
+        run(program(p.inputs, p.outputs, (first, second)), [array(3, i64)])
 
 
 # ------------------------------------------------------------------------------------------------ the interface

@@ -51,7 +51,7 @@ from assay.core.lang.folds import (
     substitute,
     substitute_all,
 )
-from assay.core.lang.programs import Program, program, requires, size_of
+from assay.core.lang.programs import Program, program, reading_order, requires, size_of
 from assay.core.lang.tensors import (
     T,
     axes,
@@ -72,7 +72,7 @@ __all__ = [
     "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators",
     "affine", "apply_row", "as_index", "axes", "bitcast", "bodies", "close_fold", "const", "const_bits",
     "constant_value", "convert", "expand", "extern", "fold", "folds", "index", "input", "is_const", "let", "load",
-    "load_or_zero", "op", "open_fold", "order", "program", "proj", "rebuild", "recorded_requires", "require",
+    "load_or_zero", "op", "open_fold", "order", "program", "proj", "reading_order", "rebuild", "recorded_requires", "require",
     "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute", "substitute_all", "tensor",
     "walk",
 ]  # fmt: skip

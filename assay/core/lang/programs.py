@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from assay.core.errors import UserError
-from assay.core.lang.tensors import T, order
+from assay.core.lang.expressions import LOADS, E
+from assay.core.lang.tensors import T, bodies, order
 
 
 class Program:
-    """inputs -> outputs.  `effects` are the requires that must hold although no output reads them.
+    """inputs -> outputs.  `checks` are all its requires: where several fail, the error is that of the first in this order.
 
-    Interned: equal programs are the same object.
+    `effects` are the checks that must hold although no output reads them.  Interned: equal programs are the same object.
     """
 
-    __slots__ = ("effects", "inputs", "name", "outputs")
+    __slots__ = ("checks", "effects", "inputs", "name", "outputs")
     name: str
     inputs: tuple[T, ...]
     outputs: tuple[T, ...]
+    checks: tuple[T, ...]
     effects: tuple[T, ...]
 
     def __repr__(self) -> str:
@@ -39,25 +42,64 @@ _programs: dict[tuple[Any, ...], Program] = {}
 
 
 def program(inputs: Sequence[T], outputs: Sequence[T], effects: Sequence[T] = (), name: str = "f") -> Program:
-    """The program; effects that an output already reads are dropped, the others are kept in creation order.
+    """The program.  Its checks are the requires that outputs or effects read, in reading order, then `effects` as listed.
 
+    A listed require stands where it is listed, also if an output reads it.
     Raises UserError for a tensor that reads an input which is not among `inputs`, or two inputs of one name.
     """
     inputs, outputs = tuple(inputs), tuple(outputs)
-    reached = set(order(outputs))
-    kept = tuple(t for t in order(effects) if t.kind == "require" and t not in reached)
+    listed = dict.fromkeys(t for t in effects if t.kind == "require")
+    read = reading_order(outputs)
+    reached = set(read)
+    every = reading_order((*outputs, *listed)) if listed else read
+    checks = (*(t for t in every if t.kind == "require" and t not in listed), *listed)
     known = set(inputs)
-    for t in order(outputs + kept):
+    for t in order(outputs + checks):
         if t.kind == "input" and t not in known:
             raise UserError(f"program {name} reads {t!r}, which is not among its inputs {list(inputs)}")
     if len({t.name for t in inputs}) != len(inputs):
         raise UserError(f"program {name}: two inputs have the same name: {[t.name for t in inputs]}")
-    key = (name, inputs, outputs, kept)
+    key = (name, inputs, outputs, checks)
     found = _programs.get(key)
     if found is None:
         found = _programs[key] = Program()
-        found.name, found.inputs, found.outputs, found.effects = name, inputs, outputs, kept
+        found.name, found.inputs, found.outputs, found.checks = name, inputs, outputs, checks
+        found.effects = tuple(t for t in checks if t not in reached)
     return found
+
+
+def reading_order(roots: Sequence[T]) -> list[T]:
+    """The tensors that are not inputs, each after what it reads; the order follows from the roots alone."""
+    found: list[T] = []
+    seen: set[T] = set()
+    todo = [(t, False) for t in reversed(roots)]
+    while todo:
+        t, done = todo.pop()
+        if done:
+            found.append(t)
+        elif t not in seen and t.kind != "input":
+            seen.add(t)
+            todo.append((t, True))
+            todo.extend((r, False) for r in reversed(_reads_in_order(t)))
+    return found
+
+
+@cache
+def _reads_in_order(t: T) -> tuple[T, ...]:
+    """What `t` reads, in the order in which its text mentions it."""
+    if len(t.reads) < 2:
+        return tuple(t.reads)
+    found: dict[T, None] = dict.fromkeys((t.base,) if t.kind == "scatter" else t.args if t.kind == "extern" else ())
+    seen: set[E] = set()
+    todo = list(reversed(bodies(t)))
+    while todo and len(found) < len(t.reads):
+        e = todo.pop()
+        if e not in seen and e.reads:
+            seen.add(e)
+            if e.op in LOADS:
+                found[e.attr[0]] = None
+            todo.extend(reversed(e.deps))
+    return tuple(found)
 
 
 def requires(p: Program) -> list[T]:

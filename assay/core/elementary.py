@@ -10,9 +10,9 @@ import math
 
 from assay.core import mathlib
 from assay.core.dtypes import COMPUTED
-from assay.core.lang import E, op
+from assay.core.lang import E, const, op, select
 from assay.core.row import same
-from assay.core.scalar import inf, nan, scalar
+from assay.core.scalar import NUMBERS, inf, nan, scalar
 
 FLOATS = same(*COMPUTED)
 TINY = 2.0**-149
@@ -152,3 +152,23 @@ def _log_sigmoid(x: E) -> E:
 
 scalar("log_sigmoid", "x", types=FLOATS, doc="log(sigmoid(x)) = -softplus(-x).", define=_log_sigmoid, derived=True,
        cases=[(0.0, -math.log(2)), (inf, -0.0), (-inf, -inf), (nan, nan)])
+
+
+def _xlogy(x: E, y: E) -> E:
+    return select(op("ne", y, y), y, select(op("eq", x, 0), const(0, x.dtype), x * op("log", y)))
+
+
+def _softsign(x: E) -> E:
+    end = select(x > 0, const(1, x.dtype), const(-1, x.dtype))
+    return select(op("eq", op("abs", x), inf), end, x / (1 + op("abs", x)))
+
+
+scalar("square", "x", types=same(*NUMBERS), doc="x * x; integers wrap.", define=lambda x: x * x, derived=True,
+       range=lambda a: (0 if a[0] <= 0 <= a[1] else min(a[0] ** 2, a[1] ** 2), max(a[0] ** 2, a[1] ** 2)),
+       cases=[(-3.0, 9.0), (-0.0, 0.0), (-inf, inf), (nan, nan)])
+scalar("reciprocal", "x", types=FLOATS, doc="1/x.", define=lambda x: 1 / x, derived=True,
+       cases=[(2.0, 0.5), (-0.0, -inf), (-inf, -0.0), (nan, nan)])
+scalar("xlogy", "x y", types=FLOATS, doc="x log(y); 0 where x = 0, NaN where y is NaN.", define=_xlogy, derived=True,
+       cases=[(0.0, 0.0, 0.0), (2.0, 1.0, 0.0), (1.0, 0.0, -inf), (0.0, nan, nan), (nan, 1.0, nan), (0.0, -1.0, 0.0)])
+scalar("softsign", "x", types=FLOATS, doc="x/(1 + |x|); 1 and -1 at the infinities.", define=_softsign, derived=True,
+       cases=[(1.0, 0.5), (-0.0, -0.0), (inf, 1.0), (-inf, -1.0), (nan, nan)])

@@ -9,7 +9,7 @@ import math
 
 from assay.core.dtypes import bf16, f64
 from assay.core.errors import UserError
-from assay.core.lang import E, T, const, op, select
+from assay.core.lang import E, T, op, select
 from assay.core.operators.build import Number, pointwise
 from assay.core.operators.pointwise import scaled
 from assay.core.operators.registry import operator
@@ -185,12 +185,7 @@ def hardswish(self: T) -> T:
 @operator("softsign(Tensor self) -> Tensor", samples=unary(FLOATS))
 def softsign(self: T) -> T:
     """x / (1 + |x|); 1 and -1 at the infinities."""
-
-    def body(x: E) -> E:
-        infinite = select(x > 0, const(1, x.dtype), const(-1, x.dtype))
-        return select(op("eq", op("abs", x), math.inf), infinite, x / (1 + op("abs", x)))
-
-    return pointwise(body, self, kinds="float")
+    return pointwise(lambda x: op("softsign", x), self, kinds="float")
 
 
 @operator("tanhshrink(Tensor self) -> Tensor", samples=unary(FLOATS))

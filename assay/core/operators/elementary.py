@@ -6,7 +6,6 @@ import math
 
 from assay.core.lang import E, T, op, select
 from assay.core.operators.build import Operand, pointwise
-from assay.core.operators.pointwise import is_nan
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import FLOATS, binary, unary, with_scalar
 from assay.core.row import row
@@ -51,12 +50,7 @@ def logaddexp(self: T, other: T) -> T:
 @operator("xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", inplace=True, samples=with_scalar())
 def xlogy(self: Operand, other: Operand) -> T:
     """self * log(other); 0 where self = 0, NaN where other is NaN."""
-
-    def body(x: E, y: E) -> E:
-        product = x * op("log", y)
-        return select(is_nan(y), y, select(op("eq", x, 0), 0.0, product))
-
-    return pointwise(body, self, other, promotion="int_to_float")
+    return pointwise(lambda x, y: op("xlogy", x, y), self, other, promotion="int_to_float")
 
 
 @operator("logit(Tensor self, float? eps=None) -> Tensor", inplace=True, samples=unary(FLOATS, (None,), (0.01,)))

@@ -64,7 +64,7 @@ def div(self: Operand, other: Operand) -> T:
 @operator("reciprocal(Tensor self) -> Tensor", inplace=True, samples=unary())
 def reciprocal(self: T) -> T:
     """1 / self; integers become f32 first."""
-    return pointwise(lambda x: 1 / x, self, promotion="int_to_float")
+    return pointwise(lambda x: op("reciprocal", x), self, promotion="int_to_float")
 
 
 @operator("neg(Tensor self) -> Tensor", inplace=True, samples=unary(NUMBERS))
@@ -82,7 +82,7 @@ def absolute(self: T) -> T:
 @operator("square(Tensor self) -> Tensor", inplace=True, samples=unary(NUMBERS))
 def square(self: T) -> T:
     """self * self."""
-    return pointwise(lambda x: x * x, self, kinds=ARITHMETIC)
+    return pointwise(lambda x: op("square", x), self, kinds=ARITHMETIC)
 
 
 @operator("sign(Tensor self) -> Tensor", inplace=True, samples=unary())

@@ -19,8 +19,9 @@ inf, nan = math.inf, math.nan
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 ROWS = {"gelu": "gelu", "silu": "silu", "log_sigmoid": "log_sigmoid", "relu": "relu", "atan2": "atan2", "hypot": "hypot",
-        "logaddexp": "logaddexp"}  # fmt: skip
-ROWS |= {o.base: o.base for o in OPERATORS.values() if o.family == "elementary" and o.base in TABLE and o.inplace_of is None}
+        "logaddexp": "logaddexp", "softsign": "softsign", "square": "square", "reciprocal": "reciprocal"}  # fmt: skip
+ROWS |= {o.base: o.base for o in OPERATORS.values() if o.family == "elementary" and o.base in TABLE and o.inplace_of is None
+         and o.overload == "default"}  # fmt: skip
 
 
 def near(actual: Any, expected: Any, ulps: float) -> bool:

@@ -103,7 +103,7 @@ def read_case(path: Path) -> Case:
 def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judged:
     """Run the case again: the recipe through every stage on its inputs, or the bare program on its or drawn inputs."""
     if case.recipe is not None and case.inputs:
-        (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend)
+        (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend, thorough=True)
         return judged.report if judged.report is not None else judged
     inputs: Sequence[Arrays] = case.inputs or draw_many(case.program, 10, seed)
     return compare(case.program, program_layers(tuple(optimise(case.program)), backend), inputs, shrink=False)

@@ -77,12 +77,15 @@ def draw_many_arrays(recipes: Sequence[Recipe], seed: int, inputs: int = 2) -> l
 
 
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
-             flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
-    """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`."""
+             flags: tuple[str, ...] = FLAGS, thorough: bool = False) -> list[Judged]:  # fmt: skip
+    """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`.
+
+    All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all).
+    """
     prepared = [_prepare(r, list(xs)) for r, xs in zip(recipes, inputs, strict=True)]
     if backend == "cpp":
         _emit(prepared, flags)
-    return [_judged(p) for p in prepared]
+    return [_judged(p, thorough=thorough) for p in prepared]
 
 
 def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
@@ -143,23 +146,24 @@ def _scheduled(program: Program) -> Layer:
     return Layer("schedule", lambda xs: run(program, xs), program)
 
 
-def _judged(p: _Prepared) -> Judged:
+def _judged(p: _Prepared, *, thorough: bool) -> Judged:
     """The report of all stages; the error of the schedule or the emitter only where every stage before agrees."""
     xs = tuple(p.inputs)
     if p.examined is None:
         return Judged(p.recipe, xs, None, p.error, p.unsupported)
     source = source_layers(p.examined)
     layers = [*source, *stage_layers(p.examined.stages), *p.backend]
+    ends = [] if thorough else [*source[:1], *p.backend[-1:]]
     try:
-        report = _compared(p.examined.program, layers, [*source[:1], *p.backend[-1:]], xs)
+        report = _compared(p.examined.program, layers, ends, xs)
     except Exception as error:  # whatever it is: no stage may raise what the program does not mean
         return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")
     return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.verdict.ok else Judged(p.recipe, xs, report)
 
 
 def _compared(program: Program, layers: Sequence[Layer], ends: Sequence[Layer], inputs: Sequence[Arrays]) -> Report:
-    """Every layer on the first input, the two ends of the chain on all inputs, and every layer on all where one differs."""
+    """Every layer on the first input and the `ends` on all; every layer on all where one differs, or without `ends`."""
     report = compare(program, layers, inputs[:1], shrink=False)
-    if report.verdict.ok and all(compare(program, ends, [xs], shrink=False).verdict.ok for xs in inputs[1:]):
+    if ends and report.verdict.ok and all(compare(program, ends, [xs], shrink=False).verdict.ok for xs in inputs[1:]):
         return report
     return compare(program, layers, inputs, shrink=False)

@@ -77,6 +77,13 @@ def shrink(x: Any, d: float) -> Any:
     return where(x > d, x - d, where(x < -d, x + d, where(np.isnan(x), x, 0)))
 
 
+def gelu_slope(g: Any, x: Any, how: str) -> Any:
+    if how == "none":
+        return g * ((1 + np.vectorize(math.erf, otypes=[float])(x / 2**0.5)) / 2 + x * np.exp(-x * x / 2) / (2 * np.pi) ** 0.5)
+    t = np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))
+    return g * ((1 + t) / 2 + x * (1 - t * t) / 2 * (2 / np.pi) ** 0.5 * (1 + 3 * 0.044715 * x * x))
+
+
 def prelu(x: Any, w: Any) -> Any:
     shape = [1] * x.ndim
     if w.size > 1:
@@ -108,12 +115,13 @@ FORMULAS: dict[str, tuple[Callable[..., Any], float]] = {  # in doubles, and how
     "glu.default": (glu, 3),
     "logit.default": (lambda x, e: np.log((y := x if e is None else np.clip(x, e, 1 - e)) / (1 - y)), 4),
     "sinc.default": (lambda x: where(x == 0, 1, np.sin(np.pi * x) / (np.pi * x)), 4),
+    "gelu_backward.default": (gelu_slope, 6),
     "deg2rad.default": (lambda x: x * (np.pi / 180), 2),
     "rad2deg.default": (lambda x: x * (180 / np.pi), 2),
     "xlogy.Tensor": (lambda x, y: where(np.isnan(y), y, where(x == 0, 0, x * np.log(y))), 2),
     "xlogy.Scalar_Other": (lambda x, y: where(x == 0, 0, x * np.log(y)), 2),
 }
-CANCELLING = {"logit.default", "sinc.default", "hardsigmoid.default", "hardswish.default", "softshrink.default",
+CANCELLING = {"gelu_backward.default", "logit.default", "sinc.default", "hardsigmoid.default", "hardswish.default", "softshrink.default",
               "tanhshrink.default"}
 
 

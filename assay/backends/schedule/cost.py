@@ -469,11 +469,12 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
     bytes_ = traffic(nest)
     streams = bytes_["l3"].written > 0 and _streams(nest)  # where the output stays in the cache, bypassing it only hurts
     loops = [-1]
-    if m.threads > 1 and not any(t.kind == "scatter" for t in k.tensors):
+    if m.threads > 1:
         blocked = {a for a, b in s.order if b is not None}  # such an axis is divided by its blocks
         loops += [
             j for j in range(nest.spine)
             if nest.loops[j].key is not None and nest.loops[j].key not in blocked and nest.loops[j].trips >= 2
+            and k.alone >> nest.loops[j].var & 1
         ]  # fmt: skip
     best, at, stream = Cost(math.inf, {}), -1, False
     for j in loops:

@@ -36,8 +36,12 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
     natural: Order = tuple((a, None) for a in range(k.rank))
     if 0 in k.sizes:
         return [Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule(order=natural))]
-    if any(t.kind == "scatter" for t in k.tensors):
+    if any(t.kind == "scatter" for t in k.tensors):  # the order of iterations is part of the meaning
         search.model(Schedule(order=natural))
+        for axis in vector_axes(k, machine.lanes):
+            if axis is not None and k.alone >> axis & 1:
+                search.model(Schedule(axis, 1, (), natural))
+        search.found.sort(key=lambda c: c.cost.seconds)
         return search.found
     big = [a for a in range(k.rank) if k.shape[a] > 1]
     for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 2):
@@ -136,7 +140,7 @@ def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[
     n = k.shape[vector] if vector is not None else max(k.sizes[v] for v in k.rows)
     if not wide:
         return (max(1, min(2 if k.folds else 4, n // lanes)),)
-    return tuple(c for c in ((1, 2) if k.rows else (1, 2, 3, 4) if k.folds else (1, 2, 4)) if c == 1 or lanes * c <= n)
+    return tuple(c for c in ((1, 2) if k.rows else (1, 2, 3, 4)) if c == 1 or lanes * c <= n)
 
 
 def _jams(

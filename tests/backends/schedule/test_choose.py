@@ -40,6 +40,13 @@ def m(name, *shape):
     return w.matrix(name, *shape)
 
 
+def scattered():
+    """Rows added where an index says, one after the other."""
+    at, v = input("at", (50,), dt.i64), m("v", 50, 24)
+    row = lang.op("mod", at[lang.axes((50, 24))[0]], 9)
+    return lang.scatter(m("base", 9, 24), (50, 24), (row, lang.axes((50, 24))[1]), v[lang.axes((50, 24))], "add")
+
+
 PROGRAMS = {
     "relu sum": lambda: whole(
         w.row_sum(w.each(w.pair(m("x", 7, 83), m("y", 7, 83), lambda a, b: a + b), lambda v: op("relu", v)))
@@ -55,6 +62,7 @@ PROGRAMS = {
     "argmax": lambda: whole(w.argmax(m("x", 6, 50))),
     "cumsum": lambda: whole(w.cumsum(m("x", 6, 50))),
     "column sum": lambda: whole(w.column_sum(m("x", 300, 70))),
+    "scattered rows": lambda: whole(scattered()),
     "two users": lambda: (lambda e: whole(w.row_sum(e), w.each(e, lambda v: v + 1.0)))(
         w.each(m("x", 30, 90), lambda v: op("exp", v))
     ),
@@ -174,6 +182,12 @@ def test_a_require_that_nothing_reads_has_a_kernel():
     check = lang.require((64,), x[lang.axes((64,))[0]], x[lang.axes((64,))[0]] > 0.0, "[ValueError] {value}")
     _, plan = entry(whole(w.each(x, lambda v: v + 1.0), effects=(check,)), TARGET)
     assert any(check in k.tensors for k in plan.kernels)
+
+
+def test_rows_are_scattered_in_lanes():
+    (kernel,) = kernels(whole(scattered()))
+    assert kernel.schedule.vector == 1
+    assert kernel.schedule.threads in (None, 1)
 
 
 def test_decisions_say_what_was_weighed():

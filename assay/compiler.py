@@ -15,6 +15,7 @@ through a checked index.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import struct
@@ -111,9 +112,18 @@ def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], te
 
 
 def _static(x: Any) -> Any:
-    """A key that is equal only for arguments that mean the same to the function: 1, 1.0 and True differ, so do +0 and -0."""
-    if isinstance(x, float):
-        return (float, struct.pack("<d", x))
+    """A key that is equal only for arguments that mean the same to the function: 1, 1.0 and True differ, so do +0 and -0.
+
+    Also inside of tuples, frozen sets and the fields of dataclasses.
+    """
+    if isinstance(x, float | complex):
+        return (type(x), struct.pack("<dd", x.real, x.imag))
+    if isinstance(x, np.generic):
+        return (type(x), x.tobytes())
+    if isinstance(x, tuple):
+        return (type(x), tuple(map(_static, x)))
+    if isinstance(x, frozenset):
+        return (type(x), frozenset(map(_static, x)))
     try:
         hash(x)
     except TypeError:
@@ -121,6 +131,8 @@ def _static(x: Any) -> Any:
             f"a compiled function got an argument of type {type(x).__name__}, which is neither a tensor, nor hashable, nor a "
             "container of such; pass its tensors and numbers instead"
         ) from None
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return (type(x), x, tuple(_static(getattr(x, f.name)) for f in dataclasses.fields(x) if f.compare))
     return (type(x), x)
 
 
@@ -162,7 +174,7 @@ class Compiled:
         self._lock = threading.RLock()
         self._misses = 0
         try:
-            self._parameters: inspect.Signature | None = inspect.signature(f)
+            self._parameters: inspect.Signature | None = inspect.signature(f, follow_wrapped=False)  # what a call binds to
         except (TypeError, ValueError):
             self._parameters = None
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import signal
+import threading
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import assay
 from assay.backends.cpp import compile_program
+from assay.backends.memory import POOL, Pool
 from assay.core import dtypes as dt
 from assay.core.lang import as_index, axes, const, convert, index, input, load, op, program, require, select, tensor
 from assay.core.text import parse, show
@@ -97,3 +104,93 @@ def test_the_order_of_checks_is_part_of_a_program_and_of_its_text():
         for run in (denote.run, lambda p, xs: compile_program(p)(xs)):
             with pytest.raises(ValueError, match=message):
                 run(p, [np.array([-1, -2, 0, 0])])
+
+
+# ------------------------------------------------------------------------------------------------ signatures
+
+
+@dataclass(frozen=True)
+class Scale:
+    by: float
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(np.float32(0.0), np.float32(-0.0)), (np.float16(0.0), np.float16(-0.0)), (np.float64(0.0), -0.0)]
+)
+def test_numpy_scalars_that_differ_in_sign_do_not_share_an_entry(a, b):
+    g = assay.compile(lambda x, s: x * s)
+    x = assay.ones(2)
+    assert [np.signbit(g(x, s).numpy()).tolist() for s in (a, b, a)] == [[False, False], [True, True], [False, False]]
+
+
+@pytest.mark.parametrize(("a", "b", "of"), [
+    (Scale(2), Scale(2.0), lambda s: s.by),
+    (frozenset((2,)), frozenset((2.0,)), lambda s: next(iter(s))),
+])  # fmt: skip
+def test_values_that_are_equal_and_mean_something_else_do_not_share_an_entry(a, b, of):
+    g = assay.compile(lambda x, s: x * of(s))
+    x = assay.arange(3)
+    assert [g(x, s).dtype.name for s in (a, b, a)] == ["i64", "f32", "i64"]
+
+
+def test_a_nan_of_numpy_is_compiled_once():
+    g = assay.compile(lambda x, s: x * s)
+    for _ in range(3):
+        g(assay.ones(2), np.float32("nan"))
+    assert g.cache_info().misses == 1
+
+
+def test_a_wrapper_is_called_by_its_own_signature():
+    def inner(x, k):
+        return x * k
+
+    @functools.wraps(inner)
+    def doubled(x):
+        return inner(x, 2.0)
+
+    assert assay.compile(doubled)(x=assay.ones(2)).tolist() == [2.0, 2.0]
+
+
+# ------------------------------------------------------------------------------------------------ memory of results
+
+
+def test_a_block_that_somebody_is_about_to_take_is_not_free():
+    """A signal handler may interrupt the pool between its look at a block and the array on it."""
+    pool = Pool()
+    first, address = pool.array((16,), np.dtype(np.float32), 64)
+    del first
+    _, held = pool._block(64)  # what an interrupted call holds
+    second, other = pool.array((16,), np.dtype(np.float32), 64)
+    assert held.ctypes.data <= address < held.ctypes.data + held.nbytes
+    assert other != address
+    assert second.shape == (16,)
+
+
+def test_a_handler_may_call_while_the_pool_is_locked():
+    pool = Pool()
+    with pool.lock:
+        assert pool.array((1,), np.dtype(np.float32), 64)[0].shape == (1,)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_a_thread_holds_the_pool_can_call():
+    g = assay.compile(lambda x: x + 1.0)
+    x = np.ones(4, np.float32)
+    g(x)
+    ready, done = threading.Event(), threading.Event()
+
+    def hold():
+        with POOL.lock:
+            ready.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    ready.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if g(x).tolist() == [2.0] * 4 else 1)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

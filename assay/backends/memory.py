@@ -2,6 +2,9 @@
 
 A block is returned to the pool only when nothing shows it any more: every result is a numpy array whose base is the
 block's master array, so the block is free exactly when the pool holds the only reference to the master.
+
+Whoever looks at a block holds its master first, so a call in a signal handler or a finaliser, which may interrupt the
+pool anywhere, finds that block taken.
 """
 
 from __future__ import annotations
@@ -56,29 +59,38 @@ class Pool:
         self.blocks: dict[int, deque[Block]] = {}
         self.held = 0
         self.limit = limit if limit is not None else _memory() // 4
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        """In a forked child the thread that held the lock does not exist."""
+        self.lock = threading.RLock()
 
     def array(self, shape: Sequence[int], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
         """An uninitialised array of size_class `size`, and its address."""
         with self.lock:
-            block = self._block(size)
-            return np.ndarray(shape, dtype, block.master, block.offset), block.address
+            block, master = self._block(size)
+            return np.ndarray(shape, dtype, master, block.offset), block.address
 
-    def _block(self, size: int) -> Block:
+    def _block(self, size: int) -> tuple[Block, np.ndarray]:
+        """A free block, and its master, which keeps it from being given to anybody else."""
         queue = self.blocks.get(size)
         if queue is None:
             queue = self.blocks[size] = deque()
         for _ in range(min(_PROBES, len(queue))):
             block = queue[0]
-            if getrefcount(block.master) == 2:
-                return block
+            master = block.master
+            if getrefcount(master) == 3:  # the block's, ours, and the argument
+                return block, master
             queue.rotate(-1)
         if self.held + size > self.limit:
             self._trim()
         block = Block(size)
+        master = block.master
         self.held += size
         queue.appendleft(block)
-        return block
+        return block, master
 
     def _trim(self) -> None:
         """Give up every free block."""

@@ -29,6 +29,7 @@ import numpy as np
 import optree
 
 from assay.core.errors import Unsupported, UserError
+from assay.core.ieee import ieee
 from assay.core.lang import Program
 from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
 from assay.frontends.cell import Cell
@@ -259,9 +260,10 @@ class Compiled:
         start = time.perf_counter()
         captured = capture(self.function, args, kwargs)
         captured_at = time.perf_counter()
-        stages = optimise(lower(captured.graph))
-        optimised_at = time.perf_counter()
-        executable = build(stages[-1].program, backend=self.backend)
+        with ieee():
+            stages = optimise(lower(captured.graph))
+            optimised_at = time.perf_counter()
+            executable = build(stages[-1].program, backend=self.backend)
         end = time.perf_counter()
         self._misses += 1
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}

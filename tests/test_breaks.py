@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import platform
 import signal
+import struct
+import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +20,7 @@ import assay
 from assay.backends.cpp import compile_program
 from assay.backends.memory import POOL, Pool
 from assay.core import dtypes as dt
+from assay.core.ieee import ieee
 from assay.core.lang import as_index, axes, const, convert, index, input, load, op, program, require, select, tensor
 from assay.core.text import parse, show
 from assay.semantics import denote
@@ -194,3 +200,50 @@ def test_a_child_forked_while_a_thread_holds_the_pool_can_call():
     done.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+# ------------------------------------------------------------------------------------------------ floating-point modes
+
+X86_LINUX = sys.platform == "linux" and platform.machine() == "x86_64"
+FLUSH, DOWN = 0x9FC0, 0x3F80  # MXCSR: subnormals are zero; rounding down
+
+
+@contextmanager
+def control(mxcsr):
+    """The block runs with this control register, as another library may have left it."""
+    libm = ctypes.CDLL("libm.so.6")
+    old, new = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+    libm.fegetenv(old)
+    libm.fegetenv(new)
+    struct.pack_into("<I", new, 28, mxcsr)
+    libm.fesetenv(new)
+    try:
+        yield
+    finally:
+        libm.fesetenv(old)
+
+
+def scaled(x):
+    return (x + 1e-40) * 0.1 / 3.0
+
+
+@pytest.mark.skipif(not X86_LINUX, reason="sets the control register of x86 by the layout of its libm")
+@pytest.mark.parametrize("mode", [FLUSH, DOWN])
+def test_the_floating_point_mode_of_the_thread_changes_nothing(mode):
+    x = assay.tensor([1e-40, -1e-40, 1.0, 3.0, 1e-38])
+    expected = scaled(x).numpy().view(np.int32).tolist()
+    g = assay.compile(scaled)
+    g(x)
+    with control(mode):
+        got = [f(x).numpy().view(np.int32) for f in (scaled, g, assay.compile(lambda x: scaled(x)))]
+        probe = float(np.float32(1e-40) * np.float32(1)), float(np.float32(1) / np.float32(3))
+    assert [a.tolist() for a in got] == [expected] * 3
+    assert probe != (float(np.float32(1e-40)), float(np.float32(1) / np.float32(3)))  # the mode was on
+
+
+@pytest.mark.skipif(not X86_LINUX, reason="sets the control register of x86 by the layout of its libm")
+def test_the_mode_is_set_back():
+    with control(DOWN):
+        with ieee():
+            assert float(np.float32(1) / np.float32(3)) == float(np.float32(11184811 / 2**25))
+        assert float(np.float32(1) / np.float32(3)) == float(np.float32(11184810 / 2**25))

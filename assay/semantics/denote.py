@@ -18,6 +18,7 @@ import numpy as np
 from assay.core.dtypes import dtype
 from assay.core.errors import UserError
 from assay.core.externs import EXTERNS
+from assay.core.ieee import ieee
 from assay.core.index import values
 from assay.core.lang import E, Program, T, axes
 from assay.core.row import TABLE
@@ -93,7 +94,7 @@ def _plan(roots: tuple[T, ...], given: frozenset[T]) -> list[tuple[T, tuple[T, .
 
 def _compute(roots: tuple[T, ...], known: dict[T, Stored]) -> dict[T, Stored]:
     tensors = dict(known)
-    with np.errstate(all="ignore"):
+    with ieee(), np.errstate(all="ignore"):
         for t, release in _plan(roots, frozenset(known)):
             if t.kind == "input":
                 raise UserError(f"the input {t!r} has no value")

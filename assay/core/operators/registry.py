@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from assay.core.errors import UserError
+from assay.core.ieee import ieee
 from assay.core.lang import Program, T, input, program, recorded_requires
 from assay.core.operators.build import written
 from assay.core.operators.schema import (
@@ -154,7 +155,7 @@ class Operator:
         if found is None:
             inputs: list[T] = []
             actual = tuple(_as_inputs(p.name, v, inputs) for p, v in zip(self.params, arguments, strict=True))
-            with recorded_requires() as effects:
+            with ieee(), recorded_requires() as effects:
                 result = self(*actual)
             outputs = result if isinstance(result, tuple) else (result,)
             found = self._programs[key] = program(inputs, outputs, effects, name=self.base)

@@ -10,6 +10,7 @@ import signal
 import struct
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from assay.backends.cpp import compile_program
 from assay.backends.memory import POOL, Pool
 from assay.core import dtypes as dt
 from assay.core.ieee import ieee
-from assay.core.lang import as_index, axes, const, convert, index, input, load, op, program, require, select, tensor
+from assay.core.lang import as_index, axes, const, convert, fold, index, input, load, op, program, require, select, tensor
 from assay.core.text import parse, show
 from assay.semantics import denote
 from assay.semantics.failure import RequireError
@@ -247,3 +248,26 @@ def test_the_mode_is_set_back():
         with ieee():
             assert float(np.float32(1) / np.float32(3)) == float(np.float32(11184811 / 2**25))
         assert float(np.float32(1) / np.float32(3)) == float(np.float32(11184810 / 2**25))
+
+
+# ------------------------------------------------------------------------------------------------ threads
+
+
+def test_threads_that_build_the_same_program_get_the_same_object():
+    """Shapes that nothing else uses, so that every node is new."""
+
+    def build(n):
+        x = input("threads", (n, 7), dt.f32)
+        y = tensor((n,), lambda i: fold(7, const(0.0, dt.f32), lambda a, r: a + load(x, i, r) * 2.0))
+        return program([x], [tensor((n,), lambda i: load(y, (i * 3) % n) + 1.0)])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for n in range(5003, 5103):
+                barrier = threading.Barrier(4)
+                made = list(pool.map(lambda _, n=n, b=barrier: (b.wait(), build(n))[1], range(4)))
+                assert len(set(made)) == 1
+    finally:
+        sys.setswitchinterval(interval)

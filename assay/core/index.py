@@ -5,7 +5,8 @@
          | Div(e, c)          floor(e / c), c > 0; it is the only non-affine atom: e % c is e - c * (e // c)
          | Val(e)             an integer scalar expression read as an index
 
-Everything is interned: equal expressions are the same object.  The range of a variable is part of the variable,
+Everything is interned: equal expressions are the same object, also across threads (an object is published complete, by
+`setdefault`, which is atomic).  The range of a variable is part of the variable,
 so simplification needs no context.  Arithmetic is that of the mathematical integers.
 Every simplification is one `Rule` of `RULES`; the tests prove each with z3.
 """
@@ -130,9 +131,10 @@ def variable(level: int, n: int) -> Var:
     """The variable named by `level` with 0 <= v < n."""
     found = _vars.get((level, n))
     if found is None:
-        found = _vars[level, n] = Var()
-        found.level, found.n, found.key, found.lo, found.hi = level, n, (0, level, n), 0, n - 1
-        found.free = frozenset((found,))
+        made = Var()
+        made.level, made.n, made.key, made.lo, made.hi = level, n, (0, level, n), 0, n - 1
+        made.free = frozenset((made,))
+        found = _vars.setdefault((level, n), made)
     return found
 
 
@@ -144,11 +146,12 @@ def fresh(n: int) -> Var:
 def _ix(c: int, terms: Terms) -> Ix:
     found = _ixs.get((c, terms))
     if found is None:
-        found = _ixs[c, terms] = Ix()
-        found.c, found.terms = c, terms
-        found.free = _EMPTY.union(*(a.free for a, _ in terms)) if terms else _EMPTY
-        found.key = (c, tuple((a.key, k) for a, k in terms))
-        found.lo, found.hi = _interval(c, terms)
+        made = Ix()
+        made.c, made.terms = c, terms
+        made.free = _EMPTY.union(*(a.free for a, _ in terms)) if terms else _EMPTY
+        made.key = (c, tuple((a.key, k) for a, k in terms))
+        made.lo, made.hi = _interval(c, terms)
+        found = _ixs.setdefault((c, terms), made)
     return found
 
 
@@ -171,8 +174,9 @@ def value(e: E) -> Ix:
     """The index that is the value of the integer expression `e` (see lang.as_index, which simplifies first)."""
     found = _vals.get(e)
     if found is None:
-        found = _vals[e] = Val()
-        found.e, found.key, found.free, found.lo, found.hi = e, (2, e.digest, e.id), e.free, e.lo, e.hi
+        made = Val()
+        made.e, made.key, made.free, made.lo, made.hi = e, (2, e.digest, e.id), e.free, e.lo, e.hi
+        found = _vals.setdefault(e, made)
     return _atom(found) if found.lo != found.hi else _ix(found.lo, ())
 
 
@@ -366,9 +370,10 @@ def floordiv(e: Ix, c: int) -> Ix:
             return result
     found = _divs.get((e, c))
     if found is None:
-        found = _divs[e, c] = Div()
-        found.e, found.c, found.key, found.free = e, c, (1, e.key, c), e.free
-        found.lo, found.hi = e.lo // c, e.hi // c
+        made = Div()
+        made.e, made.c, made.key, made.free = e, c, (1, e.key, c), e.free
+        made.lo, made.hi = e.lo // c, e.hi // c
+        found = _divs.setdefault((e, c), made)
     return _atom(found)
 
 

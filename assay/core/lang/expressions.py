@@ -201,8 +201,7 @@ def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: 
     e.deps = deps
     e.has_fold = op_ == "fold" or any(d.has_fold for d in deps)
     e.digest = hash((code(op_), dtype.code, tuple([d.digest for d in deps]), 0 if signature is None else signature))
-    _nodes[key] = e
-    return e
+    return _nodes.setdefault(key, e)
 
 
 FULL: dict[DType, Interval] = {d: (d.lo, d.hi) if not d.is_float else (0, 0) for d in dt.DTYPES.values()}
@@ -398,8 +397,7 @@ def apply_row(r: Row, args: tuple[E, ...]) -> E:
         found = const(lo, dtype)
     else:
         found = make_node(r.name, args, None, dtype, (lo, hi))
-    _nodes[key] = found
-    return found
+    return _nodes.setdefault(key, found)
 
 
 _expanded: dict[E, E] = {}
@@ -415,7 +413,7 @@ def expand(e: E) -> E:
         return e
     found = _expanded.get(e)
     if found is None:
-        found = _expanded[e] = r.define(*e.args)  # type: ignore[operator]
+        found = _expanded.setdefault(e, r.define(*e.args))  # type: ignore[operator]
         if found.dtype is not e.dtype:
             raise InternalError(f"{e.op}: its composition has type {found.dtype.name}, its row {e.dtype.name}")
     return found

@@ -62,9 +62,10 @@ def program(inputs: Sequence[T], outputs: Sequence[T], effects: Sequence[T] = ()
     key = (name, inputs, outputs, checks)
     found = _programs.get(key)
     if found is None:
-        found = _programs[key] = Program()
-        found.name, found.inputs, found.outputs, found.checks = name, inputs, outputs, checks
-        found.effects = tuple(t for t in checks if t not in reached)
+        made = Program()
+        made.name, made.inputs, made.outputs, made.checks = name, inputs, outputs, checks
+        made.effects = tuple(t for t in checks if t not in reached)
+        found = _programs.setdefault(key, made)
     return found
 
 

@@ -78,13 +78,14 @@ def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Inter
     key = (kind, shape, dtype, interval, *fields.values())
     found = _tensors.get(key)
     if found is None:
-        t = found = _tensors[key] = T()
+        t = T()
         t.kind, t.shape, t.dtype, t.id, t.reads = kind, shape, dtype, next(ids), frozenset(reads)
         t.lo, t.hi = interval
         t.itself = frozenset((t,))
         for name, v in fields.items():
             setattr(t, name, v)
         t.digest = hash((code(kind), shape, dtype.code, tuple(map(_digest, fields.values()))))
+        found = _tensors.setdefault(key, t)
     return found
 
 

@@ -35,6 +35,10 @@ ROLLED = 2.0  # cycles an iteration of a loop of scalars that "rowvec" would hav
 LOOP = 1.0  # cycles an iteration
 START = 4.0, 12.0  # cycles to enter a loop: short (unrolled or predicted) and long
 LINE = 64
+COMPILED_LINE = 1.7e-4  # seconds g++ takes for a line of code; twice as much a line from MANY_LINES on
+MANY_LINES = 5000
+FEW_LINES = 1000  # cost no more than starting g++
+CALLS = 20_000  # longer code must pay in this many calls
 SHARE = {"l1": 1.0, "l2": 1.0, "l3": 0.5}  # what part of a cache a kernel can count on
 STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
 POOL_US = 1.0  # to wake the threads and to wait for them, beside the round trip that was measured
@@ -78,6 +82,7 @@ class Nest:
                 if f.ordered and f.n >= lanes and not any(width[v] > 1 for v in bits(f.varies)):
                     width[f.var] = lanes
                     self.in_rows.add(f.var)
+        self.lines = 0.0  # of code: set by `arithmetic`
         self.loops: list[Loop] = []
         self.loop_of: dict[int, int] = {}
         self._at: dict[int, int] = {0: -1}
@@ -148,10 +153,6 @@ class Nest:
             self._copies[varies] = found
         return found
 
-    @property
-    def most_copies(self) -> int:
-        return max(self._copies.values(), default=1)
-
     def within(self, j: int, outer: int) -> bool:
         """Whether loop j is `outer` or inside it."""
         while j >= 0:
@@ -207,6 +208,7 @@ def arithmetic(nest: Nest) -> list[tuple[int, float]]:
         n = copies_of(a.varies)
         b[3] += n * access_cycles(nest, a)
         b[2] += n
+    nest.lines = sum(b[2] for b in bodies.values())
     folds = k.fold_of
     loops = nest.loops
     parents = {x.parent for x in loops}
@@ -459,8 +461,9 @@ def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic]
     }
     worst = max(parts.values())
     total = worst + OVERLAP * (sum(parts.values()) - worst)
-    total *= 1 + max(0.0, nest.summary.nodes * nest.most_copies - 1000) / 2e5
-    return Cost(total / (m.ghz * 1e9) + ((m.fork_us + POOL_US) * 1e-6 if at >= 0 else 0.0), parts)
+    seconds = total / (m.ghz * 1e9) + ((m.fork_us + POOL_US) * 1e-6 if at >= 0 else 0.0)
+    more = max(0.0, nest.lines - FEW_LINES)
+    return Cost(seconds + more * (1 + more / MANY_LINES) * COMPILED_LINE / CALLS, parts)
 
 
 def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]:

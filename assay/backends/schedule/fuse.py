@@ -34,6 +34,7 @@ REMEMBERED = 20_000  # kernels, before all are forgotten
 QUICK = 20e-6  # seconds of all kernels: below, the rule of thumb is good enough
 NODES_MODELLED = 3_000  # nodes of candidate kernels the search may look at: the bound on its time
 MERGE_GAIN = 0.95
+ROWS_TOGETHER = 1.1  # a kernel of whole rows has more schedules than the coarse space shows
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
 
 
@@ -256,10 +257,9 @@ class Decisions:
             return
         before = sum(self.kernel_seconds(t, self.made, self.locals) for t in self.tensors if self.mode[t] == KEEP)
         after = sum(self.kernel_seconds(t, made, locals_) for t in self.tensors if modes[t] == KEEP)
-        self.log.append(
-            f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if after < before else ', not taken'}"
-        )
-        if after < before:
+        taken = after < before * ROWS_TOGETHER
+        self.log.append(f"rows in one kernel: {before * 1e6:.1f} -> {after * 1e6:.1f} us{'' if taken else ', not taken'}")
+        if taken:
             self.mode, self.made, self.locals = modes, made, locals_
 
     def _make(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]], mode: dict[T, str]) -> None:

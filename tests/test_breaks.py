@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import platform
+import shutil
 import signal
 import struct
 import sys
@@ -18,8 +19,11 @@ import numpy as np
 import pytest
 
 import assay
+from assay.backends.build import build
 from assay.backends.cpp import compile_program
+from assay.backends.cpp.prelude import prelude
 from assay.backends.memory import POOL, Pool
+from assay.backends.target import host
 from assay.core import dtypes as dt
 from assay.core.ieee import ieee
 from assay.core.lang import as_index, axes, const, convert, fold, index, input, load, op, program, require, select, tensor
@@ -256,7 +260,7 @@ def test_the_mode_is_set_back():
 def test_threads_that_build_the_same_program_get_the_same_object():
     """Shapes that nothing else uses, so that every node is new."""
 
-    def build(n):
+    def made_of(n):
         x = input("threads", (n, 7), dt.f32)
         y = tensor((n,), lambda i: fold(7, const(0.0, dt.f32), lambda a, r: a + load(x, i, r) * 2.0))
         return program([x], [tensor((n,), lambda i: load(y, (i * 3) % n) + 1.0)])
@@ -267,7 +271,23 @@ def test_threads_that_build_the_same_program_get_the_same_object():
         with ThreadPoolExecutor(4) as pool:
             for n in range(5003, 5103):
                 barrier = threading.Barrier(4)
-                made = list(pool.map(lambda _, n=n, b=barrier: (b.wait(), build(n))[1], range(4)))
+                made = list(pool.map(lambda _, n=n, b=barrier: (b.wait(), made_of(n))[1], range(4)))
                 assert len(set(made)) == 1
     finally:
         sys.setswitchinterval(interval)
+
+
+# ------------------------------------------------------------------------------------------------ huge axes
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("n", [0, 1, 9, 1 << 30, (1 << 30) + 3, (1 << 33) + 5])
+def test_which_lanes_of_a_masked_load_lie_inside_a_long_axis(n):
+    target = host()
+    text = prelude(target) + 'extern "C" void probe(long b,long n,int*o){stI(o,range(b,n));}'
+    probe = build(text).library.probe
+    probe.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+    for start in (-(1 << 40), -target.lanes, -3, 0, n - target.lanes, n - 3, n, 1 << 30, (1 << 31) - 4, 1 << 40):
+        mask = np.zeros(target.lanes, np.int32)
+        probe(start, n, mask.ctypes.data)
+        assert mask.tolist() == [-int(0 <= start + lane < n) for lane in range(target.lanes)]

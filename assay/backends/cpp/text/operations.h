@@ -29,5 +29,5 @@ AI I shl_(I x,I n,int w){return (x<<(n&31))&inside(n,w);} AI I shr_(I x,I n,int 
 AI LH shl_(LH x,LH n){return (x<<(n&63))&(LH)((n>=0)&(n<64));} AI LH shr_(LH x,LH n){LH in=(n>=0)&(n<64);return x>>(in?n:(n&0)+63);}
 AI L shl_(L x,L n,int w){return L{shl_(x.a,n.a),shl_(x.b,n.b)};} AI L shr_(L x,L n,int w){return L{shr_(x.a,n.a),shr_(x.b,n.b)};}
 AI long fdiv(long a,long c){long q=a/c;return q-(a%c<0);}
-AI I range(long b,long n){I i=iota+bI((int)(b<-@W?-@W:b>0x3fffffff?0x3fffffff:b));return (i>=0)&(i<(int)(n>0x3fffffff?0x3fffffff:n));}
+AI I range(long b,long n){long e=n-b;return (iota>=bI((int)(b<-@W?@W:b<0?-b:0)))&(iota<bI((int)(e<0?0:e>@W?@W:e)));}
 AI void fail(long*s,long at){long old=__atomic_load_n(s,0);while(at<old&&!__atomic_compare_exchange_n(s,&old,at,false,0,0));}

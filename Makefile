@@ -33,6 +33,7 @@ bench: $(PEERS) compiler
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'No venv module: apt-get install -y python3-venv' >&2; rm -rf $(VENV); exit 1; }
+	@echo 'Installing into $(VENV); the first time this takes a minute or two.'
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 

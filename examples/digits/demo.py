@@ -61,7 +61,7 @@ def main() -> int:
     print(f"  accuracy            {hit.mean():.2%} of all, {hit[held_out].mean():.2%} of the {len(held_out)} never trained on")
     print(f"  program             {nodes} operators, {kernels} kernels of C++")
     print(f"  time                eager {eager * 1e3:.0f} ms, compiled {later * 1e3:.1f} ms a call")
-    print(f"                      the first call took {first:.1f} s: measuring this machine, compiling, timing the best schedules")
+    print(f"                      the first call took {first:.1f} s: it measures this machine, compiles, times schedules")
 
     few = [assay.tensor(images[:CHECKED]), *inputs[1:]]
     report = assay.check(model, *few)

@@ -71,8 +71,6 @@ class Machine:
     bw_l2: tuple[float, float] = (30.0, 58.0)
     bw_l3: tuple[float, float] = (15.0, 26.0)
     bw_ram: tuple[float, float] = (4.8, 7.5)
-    bw_copy: tuple[float, float] = (4.0, 6.0)
-    bw_stream: tuple[float, float] = (5.0, 8.0)
     fork_us: float = 0.2
 
     @property
@@ -208,7 +206,7 @@ _INSTRUCTIONS = ("add_t", "add_l", "mul_t", "mul_l", "fma_t", "fma_l", "div_t", 
 ROUNDS = 6
 RETRIES = 1
 LONGEST_FORK = 3.0  # microseconds; a longer round trip met the scheduler, not the other core
-_READ, _COPY, _STREAM, _STORE = range(4)
+_READ, _STORE = 0, 1
 
 
 def _measure(library: ctypes.CDLL) -> Machine:
@@ -244,6 +242,10 @@ def _measure(library: ctypes.CDLL) -> Machine:
             kind, nbytes * threads if nbytes < half // threads else nbytes, total, threads
         ) if threads > 1 else alone
 
+    def nearby(name: str, cycles: float) -> float:
+        """At most half as slow again as the table says: a neighbour on the core takes L1 for longer than a measurement."""
+        return round(min(cycles, 1.5 * getattr(DEFAULTS[lanes], name)), 2)
+
     vector = 4 * lanes
     sizes = _sizes()
     l2 = sizes.get("l2", Machine.l2)
@@ -251,9 +253,8 @@ def _measure(library: ctypes.CDLL) -> Machine:
         name=platform.processor() or platform.machine(),
         lanes=lanes, registers=32 if lanes == 16 or platform.machine() == "aarch64" else 16, threads=threads,
         ghz=round(hertz * 1e-9, 2), **fields,  # type: ignore[arg-type]
-        load_t=round(vector / rate(_READ, 16 << 10, _MEBI, 1, 30), 2),
-        store_t=round(vector / rate(_STORE, 16 << 10, _MEBI, 1, 30), 2),
+        load_t=nearby("load_t", vector / rate(_READ, 16 << 10, _MEBI, 1, 30)),
+        store_t=nearby("store_t", vector / rate(_STORE, 16 << 10, _MEBI, 1, 30)),
         bw_l2=both(_READ, l2 // 2, 8 * _MEBI), bw_l3=both(_READ, 3 * l2, 8 * _MEBI), bw_ram=both(_READ, half, half),
-        bw_copy=both(_COPY, half, half), bw_stream=both(_STREAM, half, half),
         fork_us=round(min(LONGEST_FORK, seconds("fork_s", ctypes.c_long(100)) * 1e6), 2) if threads > 1 else 0.0, **sizes,
     )  # fmt: skip

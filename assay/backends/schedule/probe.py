@@ -71,25 +71,11 @@ static void read_(const float* p, long n) { for (long i = 0; i < n / (4 * LANES)
     F a = q[0], b = q[1], c = q[2], d = q[3]; asm volatile("" :: REG(a), REG(b), REG(c), REG(d)); } }
 static void store_(float* p, long n) { F a = F{};
     for (long i = 0; i < n / LANES; i++) { *((F*)p + i) = a; asm volatile("" ::: "memory"); } }
-static void copy_(float* o, const float* p, long n) { for (long i = 0; i < n / LANES; i++) *((F*)o + i) = *((const F*)p + i); }
-static void stream_(float* o, const float* p, long n) { for (long i = 0; i < n / LANES; i++) {
-#if defined(__AVX512F__)
-    __builtin_ia32_movntps512(o + LANES * i, *((const F*)p + i));
-#elif defined(__AVX__)
-    __builtin_ia32_movntps256(o + LANES * i, *((const F*)p + i));
-#elif defined(__SSE__)
-    __builtin_ia32_movntps(o + LANES * i, *((const F*)p + i));
-#else
-    *((F*)o + i) = *((const F*)p + i);
-#endif
-} }
 // Every thread works on its own slice `repeat` times between two barriers; the result is seconds a byte of all of them.
 struct Job { float* o; const float* p; long n, repeat; int kind; pthread_barrier_t* b; };
 static void work_(Job* j) {
     for (long r = 0; r < j->repeat; r++) { asm volatile("" ::: "memory");
-    if (j->kind == 0) read_(j->p, j->n); else if (j->kind == 1) copy_(j->o, j->p, j->n);
-    else if (j->kind == 2) stream_(j->o, j->p, j->n);
-    else store_(j->o, j->n); } }
+    if (j->kind == 0) read_(j->p, j->n); else store_(j->o, j->n); } }
 static void* run_(void* a) { Job* j = (Job*)a; pthread_barrier_wait(j->b); work_(j); pthread_barrier_wait(j->b); return 0; }
 extern "C" double bytes(float* o, const float* p, long n, long repeat, int kind, int threads) {
     pthread_barrier_t b; pthread_barrier_init(&b, 0, threads); pthread_t id[256]; Job jobs[256]; long m = n / threads / 64 * 64;

@@ -119,7 +119,6 @@ class Summary:
         self.rows: dict[int, int] = {}  # the last axis of a row buffer -> where it is filled
         self.latency: dict[int, float] = {-1: 0.0}  # of the straight-line body of a loop; -1: the body of the axes
         self.live: dict[int, int] = {-1: 1}
-        self.nodes = 0
         self.fillable = True  # every row buffer is filled where only axes are known
         self.chained = False  # iterations must run in order (scan, scatter)
         self._depends: dict[int, int] = {}
@@ -177,7 +176,6 @@ class Summary:
         found = scope.seen.get(e)
         if found is None:
             found = scope.seen[e] = self._node(e, scope)
-            self.nodes += 1
         return found
 
     def _number(self, v: Var, scope: _Scope) -> int:

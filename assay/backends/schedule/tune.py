@@ -19,7 +19,6 @@ import numpy as np
 
 from assay.backends.build import directory
 from assay.backends.plan import Kernel, Plan
-from assay.backends.runtime import Executable
 from assay.backends.schedule.decide import Candidate, assemble, explore
 from assay.backends.schedule.fuse import Group
 from assay.backends.schedule.machine import cpu_model
@@ -87,8 +86,7 @@ def alone(group: Group, candidate: Candidate) -> tuple[Program, Plan]:
         return (lang.load if how == "load" else lang.load_or_zero)(stand_in(t), *idx)
 
     def moved(t: T) -> T:
-        made = lang.rewrite_tensor(t, on_load, lambda x: x)
-        return made
+        return lang.rewrite_tensor(t, on_load, lambda x: x)
 
     copies = {t for t, _ in candidate.copies}
     new = {t: moved(t) for t in (*copies, *inside, *candidate.tensors)}
@@ -170,4 +168,4 @@ def _write(file: Path, picks: list[int]) -> None:
         return
 
 
-__all__ = ["Executable", "alone", "interleaved", "measure", "standalone", "tune"]
+__all__ = ["alone", "interleaved", "measure", "standalone", "tune"]

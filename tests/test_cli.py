@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from assay.cli.commands import app
 from assay.core.errors import InternalError, Unsound
 from assay.core.parser import parse
+from tests.quality.faults import fault
 
 DOCUMENT = "examples/document.py"
 FUNCTIONS = '''
@@ -139,11 +140,8 @@ def test_check(functions: str, case: str) -> None:
 
 
 def test_check_of_a_wrong_compiler_is_refuted(case: str) -> None:
-    from tests.quality.faults import FAULTS
-
-    fault = next(f for f in FAULTS if f.name == "views are composed with a reversed axis")
     Path(case).write_text("program f(x: f32[2,3]):\n  t[i:3,j:2] = x[j,i]\n  y[i:3,j:2] = neg(t[i,j])\n  return y\n")
-    with fault.on():
+    with fault("views are composed with a reversed axis").on():
         code, out, _ = call("check", case, "--backend", "reference")
         found = said("check", case, "--backend", "reference")
     assert code == 1

@@ -39,6 +39,9 @@ TOKEN = re.compile(
 )
 
 
+WIDTH = 160  # characters of a line that an error shows
+
+
 class Token(NamedTuple):
     """`kind` is name, quoted, int, float, string, op or end."""
 
@@ -49,7 +52,12 @@ class Token(NamedTuple):
 
 def parse(text: str) -> Program:
     """The program that `text` describes.  Raises UserError at the place that is wrong."""
-    return _Parser(text).program()
+    parser = _Parser(text)
+    try:
+        return parser.program()
+    except RecursionError:
+        at = parser.tokens[min(parser.pos, len(parser.tokens) - 1)].at
+    parser.fail("nested too deeply; name some of the values: { v0 = ...; ... }", at)
 
 
 class _Parser:
@@ -86,8 +94,10 @@ class _Parser:
         start = self.text.rfind("\n", 0, at) + 1
         end = self.text.find("\n", at)
         line = self.text[start : end if end >= 0 else len(self.text)]
-        number = self.text.count("\n", 0, at) + 1
-        raise UserError(f"line {number}, column {at - start + 1}: {what}\n  {line}\n  {' ' * (at - start)}^")
+        number, column = self.text.count("\n", 0, at) + 1, at - start
+        first = max(0, column - WIDTH // 2)
+        shown = line[first : first + WIDTH]
+        raise UserError(f"line {number}, column {column + 1}: {what}\n  {shown}\n  {' ' * (column - first)}^")
 
     def expected(self, what: str) -> NoReturn:
         self.fail(f"expected {what}, found {self.token.text!r}")
@@ -564,7 +574,11 @@ class _Parser:
 
 
 def _float(text: str) -> float:
-    return float.fromhex(text) if text.startswith("0x") else float(text)
+    """The number, rounded to f64; infinity where it is too large."""
+    try:
+        return float.fromhex(text) if text.startswith("0x") else float(text)
+    except OverflowError:
+        return math.inf
 
 
 def _fold_of(projections: tuple[E, ...]) -> E:

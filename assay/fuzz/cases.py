@@ -101,22 +101,28 @@ def read_case(path: Path) -> Case:
 
 
 def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judged:
-    """Run the case again: the recipe through every stage on its inputs, or the bare program on its or drawn inputs."""
+    """Run the case again: the recipe through every stage on its inputs, or the bare program on its or drawn inputs.
+
+    Where the recipe agrees and no longer means the program in the file, the program is run too.
+    """
     if case.recipe is not None and case.inputs:
         (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend, thorough=True)
-        return judged.report if judged.report is not None else judged
+        if judged.report is None:
+            return judged
+        if not judged.report.agrees or case_of(judged).program is case.program:
+            return judged.report
     inputs: Sequence[Arrays] = case.inputs or draw_many(case.program, 10, seed)
     return compare(case.program, program_layers(tuple(optimise(case.program)), backend), inputs, shrink=False)
 
 
 def case_files(paths: Iterable[Path]) -> list[Path]:
     """The .assay files among `paths`, those of folders included, in order of name.  Raises UserError for a missing path."""
-    found: list[Path] = []
+    found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
             raise UserError(f"no file or folder {path}")
-        found += sorted(path.rglob("*.assay")) if path.is_dir() else [path]
-    return found
+        found.update(dict.fromkeys(sorted(path.rglob("*.assay")) if path.is_dir() else [path]))
+    return list(found)
 
 
 def _array_to_json(a: np.ndarray) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -20,10 +21,15 @@ from assay.fuzz.recipe import Call, Recipe, Ref, map_refs, refs
 Pick: TypeAlias = Callable[[int], int]  # pick(n) is one of 0..n-1
 
 LARGEST = 4096  # elements of any value
+LONG = (16, 33, 40, 67, 130)  # sizes of several vectors, with and without a rest
 MOST_OPERATORS = 12
 SAMPLES = 60  # of one operator
 ATTEMPTS = 6  # drawn calls of which one may read what the program has computed
-FAMILY_WEIGHT = {"pointwise": 4, "elementary": 2, "views": 4, "reductions": 4, "rearrange": 3, "matmul": 3, "scans": 2}
+FAMILY_WEIGHT = {
+    "pointwise": 4, "elementary": 2, "views": 4, "reductions": 4, "rearrange": 3, "matmul": 3, "scans": 2, "joins": 4,
+    "indexing": 2,
+}  # fmt: skip
+WEIGHT = {"constant_pad_nd.default": 20, "cat.default": 5}  # within its family: what transformations treat specially
 
 
 @cache
@@ -44,7 +50,7 @@ def operators() -> tuple[tuple[str, ...], ...]:
     families: dict[str, list[str]] = {}
     for o in OPERATORS.values():
         if o.inplace_of is None and samples(o.name):
-            families.setdefault(o.family, []).append(o.name)
+            families.setdefault(o.family, []).extend([o.name] * WEIGHT.get(o.name, 1))
     return tuple(tuple(names) for family, names in families.items() for _ in range(FAMILY_WEIGHT.get(family, 1)))
 
 
@@ -146,7 +152,9 @@ def _extend(pick: Pick, draft: _Draft) -> None:
             return
         del draft.inputs[known:]
     name, sample = _pick_sample(pick)
-    if not draft.call(OPERATORS[name], _all_new(draft, sample)):
+    for form in (_stretched(pick, sample), sample):
+        if draft.call(OPERATORS[name], _all_new(draft, form)):
+            return
         del draft.inputs[known:]
 
 
@@ -156,6 +164,22 @@ def _pick_sample(pick: Pick) -> tuple[str, tuple[Any, ...]]:
     name = names[pick(len(names))]
     listed = samples(name)
     return name, listed[pick(len(listed))]
+
+
+def _stretched(pick: Pick, sample: Any) -> Any:
+    """The sample, in one of two cases with one of its sizes replaced, wherever it stands, by one of LONG."""
+    sizes = sorted({n for x in _likes(sample) for n in x.shape if n > 1})
+    if not sizes or pick(2):
+        return sample
+    old, new = sizes[pick(len(sizes))], LONG[pick(len(LONG))]
+
+    def stretch(v: Any) -> Any:
+        if isinstance(v, Like):
+            shape = tuple(new if n == old else n for n in v.shape)
+            return replace(v, shape=shape) if _size(replace(v, shape=shape)) <= LARGEST else v
+        return tuple(map(stretch, v)) if isinstance(v, tuple | list) else v
+
+    return stretch(sample)
 
 
 def _with_refs(pick: Pick, draft: _Draft, sample: Any) -> Any:

@@ -34,7 +34,7 @@ class Judged:
 
     @property
     def ok(self) -> bool:
-        return self.report is not None and self.report.verdict.ok
+        return self.report is not None and self.report.agrees
 
     @property
     def stage(self) -> str:
@@ -158,12 +158,12 @@ def _judged(p: _Prepared, *, thorough: bool) -> Judged:
         report = _compared(p.examined.program, layers, ends, xs)
     except Exception as error:  # whatever it is: no stage may raise what the program does not mean
         return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")
-    return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.verdict.ok else Judged(p.recipe, xs, report)
+    return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.agrees else Judged(p.recipe, xs, report)
 
 
 def _compared(program: Program, layers: Sequence[Layer], ends: Sequence[Layer], inputs: Sequence[Arrays]) -> Report:
     """Every layer on the first input and the `ends` on all; every layer on all where one differs, or without `ends`."""
     report = compare(program, layers, inputs[:1], shrink=False)
-    if ends and report.verdict.ok and all(compare(program, ends, [xs], shrink=False).verdict.ok for xs in inputs[1:]):
+    if ends and report.agrees and all(compare(program, ends, [xs], shrink=False).agrees for xs in inputs[1:]):
         return report
     return compare(program, layers, inputs, shrink=False)

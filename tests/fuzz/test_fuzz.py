@@ -27,8 +27,9 @@ from assay.semantics.compare import bits_equal
 from assay.semantics.inputs import KINDS
 from assay.transforms.pipeline import EXACT
 from assay.verify.layered import Report
-from tests.quality.faults import FAULTS
+from tests.quality.faults import fault
 
+TRANSPOSED = fault("inline reads transposed")
 CORPUS = Path(__file__).parent.parent / "cases" / "corpus"
 IDENTITY = "program f(x: f32[2]):\n  return x\n"
 ADD_SUM = Recipe(
@@ -126,21 +127,22 @@ def test_an_emitter_that_raises_hides_no_earlier_fault(monkeypatch: pytest.Monke
     monkeypatch.setattr("assay.backends.cpp.compile_many", broken)
     (judged,) = Judge().judge([ADD_SUM], 0)
     assert judged.stage == "emit"
-    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
-    with fault.on():
-        (judged,) = Judge().judge([random_recipe(fault.seed)], fault.seed)
+    case = cases.read_case(TRANSPOSED.case)
+    assert case.recipe is not None
+    with TRANSPOSED.on():
+        (judged,) = Judge().judge_on([case.recipe], [case.inputs])
     assert judged.stage == "inline"
 
 
 def test_shrinking_keeps_the_stage_and_reaches_one_operator() -> None:
-    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
-    recipe = random_recipe(fault.seed)
-    with fault.on():
+    case = cases.read_case(TRANSPOSED.case)
+    assert case.recipe is not None
+    with TRANSPOSED.on():
         judge = Judge("reference")
-        (found,) = judge.judge([recipe], fault.seed)
+        (found,) = judge.judge_on([case.recipe], [case.inputs])
         small = shrink(found, judge)
     assert (found.stage, small.stage) == ("inline", "inline")
-    assert len(small.recipe.calls) <= 2 < len(recipe.calls)
+    assert len(small.recipe.calls) <= 2 < len(case.recipe.calls)
 
 
 def _die(*args: Any, **options: Any) -> list[Judged]:
@@ -170,17 +172,18 @@ class _StopsAfter(Judge):
 
 
 def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = cases.read_case(TRANSPOSED.case).recipe
     monkeypatch.setattr(campaign, "BATCH", 1)
-    fault = next(f for f in FAULTS if f.name == "inline reads transposed")
-    with fault.on(), pytest.raises(KeyboardInterrupt):
-        campaign.run_campaign(50, fault.seed, directory=tmp_path, judge=_StopsAfter("reference"))
-    path = tmp_path / f"seed-{fault.seed}.assay"
+    monkeypatch.setattr(campaign, "random_recipe", lambda seed, most: recipe)
+    with TRANSPOSED.on(), pytest.raises(KeyboardInterrupt):
+        campaign.run_campaign(50, 7, directory=tmp_path, judge=_StopsAfter("reference"))
+    path = tmp_path / "seed-7.assay"
     case = cases.read_case(path)
     assert case.stage == "inline"
     replayed = cases.replay(case, backend="reference")
     assert isinstance(replayed, Report)
     assert replayed.verdict.ok  # the fault is gone
-    with fault.on():
+    with TRANSPOSED.on():
         again = cases.replay(case, backend="reference")
     assert isinstance(again, Report)
     assert next(s.name for s in again.stages if not s.verdict.ok) == "inline"

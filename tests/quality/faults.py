@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -17,16 +18,22 @@ from assay.fuzz.campaign import QUICK
 from assay.transforms import rewrite as rewriting
 from assay.transforms import split
 
+CASES = Path(__file__).parent.parent / "cases" / "faults"
+
 
 @dataclass(frozen=True)
 class Fault:
-    """What is changed while the fault is on, the stages that may be named for it, and a program that shows it."""
+    """What is changed while the fault is on, and the stage that must be named for it."""
 
     name: str
-    stages: tuple[str, ...]
-    seed: int  # of a program that is treated wrongly
+    stage: str
     changes: Callable[[], dict[str, Any]]
     flags: tuple[str, ...] = QUICK
+
+    @property
+    def case(self) -> Path:
+        """A program that shows it."""
+        return CASES / f"{self.name.replace(' ', '_')}.assay"
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
@@ -105,24 +112,29 @@ def _from_zero(p: Any, v: Any) -> Any:
     return accs
 
 
+def fault(name: str) -> Fault:
+    """The fault of this name."""
+    return next(f for f in FAULTS if f.name == name)
+
+
 FAULTS = (
-    Fault("inline reads transposed", ("inline",), 5, lambda: {"assay.transforms.inline.rewrite": _rewrite_with(_axes_swapped)}),
-    Fault("inline drops the guard of a pad", ("inline",), 0,
+    Fault("inline reads transposed", "inline", lambda: {"assay.transforms.inline.rewrite": _rewrite_with(_axes_swapped)}),
+    Fault("inline drops the guard of a pad", "inline",
           lambda: {"assay.transforms.inline.rewrite": _rewrite_with(_guard_dropped)}),
-    Fault("views are composed in the wrong order", ("compose_views",), 0,
+    Fault("views are composed in the wrong order", "compose_views",
           lambda: {"assay.transforms.views.rewrite": _rewrite_with(_axes_swapped)}),
-    Fault("views are composed with a reversed axis", ("compose_views",), 0,
+    Fault("views are composed with a reversed axis", "compose_views",
           lambda: {"assay.transforms.views.rewrite": _rewrite_with(_last_axis_reversed)}),
-    Fault("a check is dropped without proof", ("propagate_indices",), 0,
+    Fault("a check is dropped without proof", "propagate_indices",
           lambda: {"assay.transforms.indices.is_const": lambda e, value: True}),
-    Fault("a layout is changed and its body is not", ("choose_layout",), 0,
+    Fault("a layout is changed and its body is not", "choose_layout",
           lambda: {"assay.transforms.layout._move_last": _moved_without_its_body}),
-    Fault("float sums are split", ("schedule",), 0, lambda: {"assay.transforms.split.exact_monoid": _any_monoid}),
-    Fault("a kernel reads what it computes", ("cpp",), 0,
+    Fault("float sums are split", "schedule", lambda: {"assay.transforms.split.exact_monoid": _any_monoid}),
+    Fault("a kernel reads what it computes", "cpp",
           lambda: {"assay.backends.schedule.fuse.Decisions._joined": _joined_anyhow,
                    "assay.backends.cpp._check_order": lambda program, plan: None}),
-    Fault("the last elements of a row are not computed", ("cpp",), 0, lambda: {"assay.backends.cpp.nest.cut": _without_tails}),
-    Fault("folds start from 0", ("cpp",), 0,
+    Fault("the last elements of a row are not computed", "cpp", lambda: {"assay.backends.cpp.nest.cut": _without_tails}),
+    Fault("folds start from 0", "cpp",
           lambda: {"assay.backends.cpp.folds.declare": _from_zero}),
-    Fault("g++ may reorder and forget NaN", ("cpp",), 0, dict, (*FLAGS, "-ffast-math")),
+    Fault("g++ may reorder and forget NaN", "cpp", dict, (*FLAGS, "-ffast-math")),
 )  # fmt: skip

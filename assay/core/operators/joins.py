@@ -138,7 +138,7 @@ def grown(x: T, pads: Sequence[tuple[int, int]]) -> tuple[int, ...]:
           samples=listed((like(3), (1, 2), 0), (like(3), (1, 2), 1.5), (like(2, 3), (1, 0, 0, 2), float("-inf")),
                          (like(2, 3), (-1, 1), 0),
                          (like(2, 3), (-1, -1, 1, 0), 2), (like(), (), 0), (like(0, 2), (1, 1, 1, 0), 3), (like(3), (0, 0), 0),
-                         (like(3), (2, 1), -0.0),
+                         (like(3), (2, 1), -0.0), (like(3, 4), (1, 1, 1, 1), 0), (like(2, 3, 4), (0, 2), 0), (like(5), (2, 0), 0),
                          *((like(4, dtype=d), (1, 2), 1) for d in ALL)))  # fmt: skip
 def constant_pad_nd(self: T, pad: Sequence[int], value: bool | int | float) -> T:
     """self with `value` around it; pad = (before, after) of the last axis, then of the one before, ...; negative pads crop."""

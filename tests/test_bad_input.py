@@ -1,0 +1,191 @@
+"""Wrong input, as a person meets it: what is said, and that nothing crashes, hangs or gives wrong numbers.
+
+The cache (damaged, unwritable, killed and concurrent builds) is in tests/backends/test_build.py, inputs that change
+during a call in tests/frontends/test_compile.py, wrong commands in tests/test_cli.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+import assay.nn.functional as F
+from assay.backends import build
+from assay.backends.schedule import machine
+from assay.core.errors import AssayError, UserError
+from assay.core.parser import parse
+
+X = assay.arange(12).to(assay.float32).reshape(3, 4)
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        # sizes
+        (lambda: assay.zeros(INF), "zeros(float inf): no overload takes these arguments"),
+        (lambda: assay.zeros(-1), "size [-1]; allowed: sizes >= 0"),
+        (lambda: assay.zeros(2**70), "elements; at most 2**40 are allowed"),
+        (lambda: X.repeat(10**7, 10**7), "elements; at most 2**40 are allowed"),
+        (lambda: X.expand(10**14, 3, 4), "elements; at most 2**40 are allowed"),
+        (lambda: F.pad(X, (10**14, 0)), "elements; at most 2**40 are allowed"),
+        (lambda: assay.zeros(2**39), "the result does not fit in memory"),
+        (lambda: X.reshape(5, -1), "reshape"),
+        (lambda: X.reshape(NAN), "reshape(f32[3, 4], float nan): no overload takes these arguments"),
+        # constants
+        (lambda: assay.arange(0, INF), "allowed: finite numbers, step not 0"),
+        (lambda: assay.arange(0, 1, NAN), "allowed: finite numbers, step not 0"),
+        (lambda: assay.full((2,), 2**63, dtype=assay.int64), "the value 9223372036854775808 does not fit i64"),
+        (lambda: assay.tensor([2**63]), "9223372036854775808 does not fit i64"),
+        # shapes
+        (lambda: X + assay.zeros(5), "shapes [3, 4], [5] do not broadcast: sizes [4, 5] at axis -1; allowed: equal, or 1"),
+        (lambda: X @ X, "shapes [3, 4] and [3, 4] do not multiply"),
+        (lambda: X.sum(7), "dim 7 is not an axis of a tensor of rank 2; allowed: -2..1"),
+        (lambda: F.softmax(X, dim=9), "dim 9 is not an axis of a tensor of rank 2; allowed: -2..1"),
+        (lambda: F.conv2d(X, X), "input of shape [3, 4] and weight of shape [3, 4]; needs 4 axes each"),
+        (lambda: F.conv2d(assay.zeros(1, 2, 5, 5), assay.zeros(2, 2), padding="same"), "needs 4 axes each"),
+        (lambda: F.layer_norm(X, (5,)), "normalized_shape [5] must be one or more of the last sizes of [3, 4]"),
+        (lambda: assay.tensor([[1], [1, 2]]), "the nested lists do not form a tensor"),
+        # types
+        (lambda: X.to("f33"), "unknown dtype 'f33'; allowed: bool, i8, i16"),
+        (lambda: assay.tensor(["a"]), "unknown dtype"),
+        (lambda: X << 1, "bitwise_left_shift.Tensor_Scalar(f32[3, 4], int 1): not defined on f32; allowed: int"),
+        (lambda: X[0.5], "float"),
+        (lambda: X[assay.tensor([9])], "index out of bounds: 0 <= 9 < 3 (index.Tensor, dimension 0"),
+        (lambda: X[5], "5"),
+    ],
+)
+def test_the_message_says_what_is_allowed(wrong: Callable[[], Any], words: str) -> None:
+    with pytest.raises(AssayError) as raised:
+        wrong()
+    assert words in str(raised.value)
+    assert len(str(raised.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: assay.ops.frobnicate(X), "unknown operator 'frobnicate'"),
+        (lambda: assay.ops.add.Nonsense(X, X), "add has no overload 'Nonsense'; it has: Scalar, Tensor"),
+        (lambda: X.frobnicate(), "Tensor has no attribute or operator 'frobnicate'"),
+    ],
+)
+def test_an_unknown_operator(wrong: Callable[[], Any], words: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        wrong()
+    assert words in str(raised.value)
+
+
+def test_what_is_wrong_in_a_compiled_function_is_said_at_its_line() -> None:
+    def product(x: Any) -> Any:
+        return x @ x  # THE LINE
+
+    def branch(x: Any) -> Any:
+        return x if x.sum() > 0 else -x  # THE LINE
+
+    def loop(x: Any) -> Any:
+        return [x for _ in range(int(x.sum()))]  # THE LINE
+
+    for f, words in ((product, "do not multiply"), (branch, "where"), (loop, "elements")):
+        for attempt in (lambda f=f: assay.compile(f)(X), lambda f=f: assay.check(f, X), lambda f=f: assay.prove(f, X)):
+            with pytest.raises(AssayError) as raised:
+                attempt()
+            assert "THE LINE" in str(raised.value)
+            assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("cpp", marks=pytest.mark.cpp), "reference"])
+@pytest.mark.parametrize("k", [NAN, INF, -INF, -0.0, 5e-324, 1e308])
+def test_constants_that_are_not_ordinary_compile(backend: str, k: float) -> None:
+    def f(x: Any) -> Any:
+        return x * k, assay.maximum(x, assay.full((4,), k)), F.pad(x, (1, 0), value=k)
+
+    for a, b in zip(assay.compile(f, backend=backend)(X), f(X), strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes() or (a != a).equal(b != b)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "expected 'program'"),
+        ("\0", "unexpected character"),
+        ("program f(x: f32[99999999999999999999]):\n  return x\n", "at most 2**40 are allowed"),
+        ("program f(x: f32[-1]):\n  return x\n", "expected a size, found '-'"),
+        ("program f(x: f33[1]):\n  return x\n", "f33"),
+        ("program f(x: f32[3]):\n  return z\n", "expected the name of a tensor (x), found 'z'"),
+        ("program f(x: f32[3]):\n  y[i:3] = frob(x[i])\n  return y\n", "unknown name 'frob'"),
+        ("program f(x: f32[3]):\n  y[i:3] = add(x[i])\n  return y\n", "add takes 2 arguments (x, y), not 1"),
+        ("program f(x: f32[3]):\n  y[i:3] = add(x[i], 1:i64)\n  return y\n", "add: argument types (f32, i64)"),
+        ("program f(x: f32[3]):\n  y[i:3] = " + "neg(" * 20000 + "x[i]" + ")" * 20000 + "\n  return y\n", "nested too deeply"),
+    ],
+)
+def test_an_error_in_a_program_points_at_its_place(text: str, words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse(text)
+    head, line, caret = str(raised.value).splitlines()
+    assert head.startswith("line ")
+    assert words in head
+    assert caret.strip() == "^"
+    assert len(caret) <= len(line) + 1
+    assert len(str(raised.value)) < 500
+
+
+def test_a_constant_beyond_its_type_is_infinite() -> None:
+    p = parse("program f(x: f32[3]):\n  y[i:3] = add(x[i], 0x1p+99999:f32)\n  return y\n")
+    assert p is parse("program f(x: f32[3]):\n  y[i:3] = add(x[i], inf:f32)\n  return y\n")
+
+
+# ------------------------------------------------------------------------------------------------ processes
+
+SCRIPT = """
+import assay
+g = assay.compile(lambda x: (assay.exp(x) * 1.{seed}).sum(-1))
+print(g(assay.arange(600).to(assay.float32).reshape(20, 30) / 100).numpy().tobytes().hex())
+"""
+
+
+def compile_in_a_process(cache: Path, seed: int) -> subprocess.Popen[bytes]:
+    """A compile with this cache; the measurements of this machine are copied into it, which takes a second to repeat."""
+    machine.machine()
+    (cache / "cpp").mkdir(exist_ok=True)
+    for measured in build.directory().glob("machine-*.json"):
+        shutil.copy(measured, cache / "cpp")
+    environment = {**os.environ, "ASSAY_CACHE": str(cache)}
+    return subprocess.Popen([sys.executable, "-c", SCRIPT.format(seed=seed)], env=environment, stdout=subprocess.PIPE)
+
+
+@pytest.mark.cpp
+def test_two_processes_compile_the_same_program_at_once(tmp_path: Path) -> None:
+    a, b = (compile_in_a_process(tmp_path, 25) for _ in range(2))
+    first, second = a.communicate()[0], b.communicate()[0]
+    assert first == second
+    assert len(first) == 20 * 8 + 1
+    kept = sorted(f.name for f in (tmp_path / "cpp").iterdir())
+    assert [name for name in kept if name.startswith("building-")] == []
+    assert compile_in_a_process(tmp_path, 25).communicate()[0] == first
+    assert sorted(f.name for f in (tmp_path / "cpp").iterdir()) == kept  # found, not built again
+
+
+@pytest.mark.cpp
+def test_after_a_killed_compile_the_next_one_is_right(tmp_path: Path) -> None:
+    run = compile_in_a_process(tmp_path, 75)
+    cache = tmp_path / "cpp"
+    for _ in range(2000):
+        if cache.exists() and any(cache.glob("building-*")):
+            break
+        time.sleep(0.005)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    again = compile_in_a_process(tmp_path, 75).communicate()[0]
+    x = assay.arange(600).to(assay.float32).reshape(20, 30) / 100
+    assert again.decode().strip() == (assay.exp(x) * 1.75).sum(-1).numpy().tobytes().hex()

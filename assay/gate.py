@@ -67,9 +67,11 @@ def _fact(stage: StageReport) -> str:
 
 
 def collect(paths: Sequence[Path], *, backend: str = "cpp") -> dict[str, dict[str, Any]]:
-    """The facts of every case, by file name."""
+    """The facts of every case, by file name.  Raises UserError for two cases of one name: one would hide the other."""
     found: dict[str, dict[str, Any]] = {}
     for path in case_files(paths):
+        if path.name in found:
+            raise UserError(f"two cases are called {path.name}; the baseline tells cases apart by file name, rename one")
         try:
             found[path.name] = facts(path, backend=backend)
         except AssayError as error:

@@ -25,9 +25,12 @@ from assay.backends.cpp.prelude import prelude
 from assay.backends.memory import POOL, Pool
 from assay.backends.target import host
 from assay.core import dtypes as dt
+from assay.core.errors import UserError
 from assay.core.ieee import ieee
 from assay.core.lang import as_index, axes, const, convert, fold, index, input, load, op, program, require, select, tensor
 from assay.core.text import parse, show
+from assay.fuzz.cases import Case, write_case
+from assay.gate import collect
 from assay.semantics import denote
 from assay.semantics.failure import RequireError
 from assay.verify.bounds import prove
@@ -291,3 +294,30 @@ def test_which_lanes_of_a_masked_load_lie_inside_a_long_axis(n):
         mask = np.zeros(target.lanes, np.int32)
         probe(start, n, mask.ctypes.data)
         assert mask.tolist() == [-int(0 <= start + lane < n) for lane in range(target.lanes)]
+
+
+# ------------------------------------------------------------------------------------------------ never ok by default
+
+
+@pytest.mark.parametrize(("f", "x"), [
+    (lambda x: x * 2, assay.zeros(0, 3)),
+    (lambda x: x * float("nan"), assay.ones(3)),
+    (lambda x: 3, assay.ones(3)),
+])  # fmt: skip
+def test_a_check_that_compares_nothing_is_not_ok(f, x):
+    verdict = assay.check(f, x, backend="reference").verdict
+    assert verdict.kind == "UNKNOWN"
+    assert not verdict.ok
+
+
+def test_a_check_of_a_condition_compares_its_error():
+    assert assay.check(lambda x, i: x[i], assay.zeros(3, 0), assay.tensor([1]), backend="reference").verdict.ok
+
+
+def test_the_gate_refuses_two_cases_of_one_name(tmp_path):
+    p = program([input("x", (3,), dt.f32)], [tensor((3,), lambda i: input("x", (3,), dt.f32)[i] * 2.0)])
+    for folder in ("a", "b"):
+        write_case(tmp_path / folder / "same.assay", Case(p, None, (), ""))
+    assert list(collect([tmp_path / "a", tmp_path / "a"], backend="reference")) == ["same.assay"]
+    with pytest.raises(UserError, match=r"two cases are called same\.assay"):
+        collect([tmp_path], backend="reference")

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core.lang import Program, T
-from assay.semantics.compare import first_difference
+from assay.semantics.compare import evidence, first_difference
 from assay.semantics.denote import run
 from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
-from assay.verify.verdict import Verdict, proved, refuted, validated, worst
+from assay.verify.verdict import VALIDATED, Verdict, proved, refuted, unknown, validated, worst
 
 Arrays: TypeAlias = "list[np.ndarray]"
 
@@ -96,17 +96,29 @@ class StageReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The chain of all layers; `witness` is that of the first layer that differs."""
+    """The chain of all layers; `witness` is that of the first layer that differs.
+
+    `evidence`: some run had a result that says something when it is equal, an element that is not NaN or an error.
+    """
 
     stages: tuple[StageReport, ...]
     witness: Witness | None = None
     inputs: int = 0
     name: str = "f"
     extra: dict[str, Any] = field(default_factory=dict)
+    evidence: bool = True
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no layer differs, however little there was to compare."""
+        return all(s.verdict.ok for s in self.stages)
 
     @property
     def verdict(self) -> Verdict:
-        return worst(s.verdict for s in self.stages)
+        found = worst(s.verdict for s in self.stages)
+        if found.kind == VALIDATED and not self.evidence:
+            return unknown("nothing was compared: no result has an element that is not NaN")
+        return found
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.verdict}"]
@@ -148,7 +160,11 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
                 agrees.add(layer.program)
         before = layer.program
         stages.append(StageReport(layer.name, verdict, (), time.perf_counter() - start, layer.notes))
-    return Report(tuple(stages), witness, len(inputs), program.name)
+    return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected))
+
+
+def _says_something(program: Program, expected: Outcome) -> bool:
+    return bool(program.checks) or isinstance(expected, Failure) or any(evidence(a, a) for a in expected)
 
 
 def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:

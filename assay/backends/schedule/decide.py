@@ -7,11 +7,11 @@ from functools import cache, cached_property
 
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Nest, arithmetic, finish
-from assay.backends.schedule.fuse import Decisions, Group, Model, collapse
+from assay.backends.schedule.fuse import QUICK, Decisions, Group, Model, collapse
 from assay.backends.schedule.machine import Machine
 from assay.backends.schedule.machine import machine as measured
 from assay.backends.schedule.pack import packed, packings, reused
-from assay.backends.schedule.space import Choice
+from assay.backends.schedule.space import Choice, orders
 from assay.backends.schedule.summary import Summary
 from assay.backends.target import Target
 from assay.core import lang
@@ -22,7 +22,6 @@ from assay.transforms.split import split_exact_folds
 
 TILES = 3  # register tiles that are tried with packed operands
 FORMS = 3  # of these, with each set of operands, the ones that are tried under more schedules
-OTHERS = 6
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def candidates(group: Group, model: Model) -> list[Candidate]:
         ranked = model.ranked(group.tensors, group.local)
         found = [Candidate(c.cost.seconds, group, c) for c in ranked]
         k = model.summary(group.tensors, group.local)
-        if reused(k):
+        if found[0].seconds > QUICK and reused(k):
             found += _with_packing(group, k, ranked, model)
             found.sort(key=lambda c: c.seconds)
         model.memory[key] = found
@@ -112,22 +111,25 @@ def candidates(group: Group, model: Model) -> list[Candidate]:
 def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) -> list[Candidate]:
     """The group with packed operands, for the best register tiles."""
     m = model.machine
-    tiles: dict[tuple[object, ...], list[Schedule]] = {}
+    natural = tuple((a, None) for a in range(k.rank))
+    tiles: dict[Schedule, set[int]] = {}  # the tiles, and chunks of a carried fold that suited them
     for c in ranked:
         s = c.schedule
         if s.vector is not None and s.jam:
-            tiles.setdefault((s.vector, s.copies, s.jam), []).append(s)
-    busy = {key: sum(c for _, c in arithmetic(Nest(k, ss[0], m))) for key, ss in tiles.items()}
+            plain = replace(s, order=natural, carry=None, threads=None, stream=False)
+            tiles.setdefault(plain, set()).update({s.carry} - {None})  # type: ignore[arg-type]
+    busy = {tile: sum(c for _, c in arithmetic(Nest(k, tile, m))) for tile in tiles}
     found: list[Candidate] = []
-    forms: list[tuple[float, int, _Packing, list[Schedule]]] = []
-    for key in sorted(tiles, key=lambda key: busy[key])[:TILES]:
-        plain, *others = sorted(tiles[key], key=lambda s: s.carry is not None)  # stable: the best without a carried fold
-        for operands in packings(group.tensors[0], plain, m.lanes):
-            form = _Packing(group, plain, operands, model)
-            found.append(form.candidate(plain))
-            forms.append((found[-1].seconds, len(forms), form, others))
-    for _, _, form, others in sorted(forms, key=lambda f: f[:2])[:FORMS]:
-        found += [form.candidate(s) for s in others[:OTHERS]]
+    forms: list[tuple[float, int, _Packing]] = []
+    for tile in sorted(tiles, key=lambda tile: busy[tile])[:TILES]:
+        for operands in packings(group.tensors[0], tile, m.lanes):
+            form = _Packing(group, tile, operands, model)
+            found.append(form.candidate(tile))
+            forms.append((found[-1].seconds, len(forms), form))
+    for _, _, form in sorted(forms, key=lambda f: f[:2])[:FORMS]:
+        tried = [replace(form.tile, order=order) for order in orders(form.summary, form.tile)]
+        tried += [replace(form.tile, carry=carry) for carry in sorted(tiles[form.tile])]
+        found += [form.candidate(s) for s in tried]
     return found
 
 

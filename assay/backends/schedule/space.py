@@ -49,7 +49,7 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
         if s.vector is not None and s.vector != k.rank - 1:
             search.model(replace(s, order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
     for c in search.best(4 if wide else 1):
-        for order in _orders(k, c.schedule, big, natural, wide=wide):
+        for order in orders(k, c.schedule, wide=wide):
             search.model(replace(c.schedule, order=order, threads=None, stream=False))
     for c in search.best(3 if wide else 1):
         for carry in _carries(k, c.schedule.vector, big, wide=wide):
@@ -170,7 +170,10 @@ def _in_lanes(f: Fold, vector: int | None) -> bool:
     return vector is not None and bool(f.varies >> vector & 1)
 
 
-def _orders(k: Summary, s: Schedule, big: list[int], natural: Order, *, wide: bool) -> Iterator[Order]:
+def orders(k: Summary, s: Schedule, *, wide: bool = True) -> Iterator[Order]:
+    """Orders of the loops, other than the natural one, that may suit the register tile of `s`."""
+    natural: Order = tuple((a, None) for a in range(k.rank))
+    big = [a for a in range(k.rank) if k.shape[a] > 1]
     vector = s.vector
     if vector is None or len(big) < 2:
         return

@@ -144,7 +144,7 @@ class Summary:
     def _tensor(self, t: T, top: _Scope) -> None:
         axes = [ix(v) for v in lang.axes(self.shape)]
         for e in lang.bodies(t):
-            self.latency[-1] = max(self.latency[-1], self._visit(e, top)[2])
+            self.latency[-1] = max(self.latency[-1], self._settle((e,), top)[0][2])
             self.live[-1] = max(self.live[-1], live_width((e,)))
         if t.kind == "scatter":
             address = flat(t.base.shape, t.indices)
@@ -167,6 +167,19 @@ class Summary:
             stored.steps[place.bit_length() - 1] = math.prod(t.shape[t.axis + 1 :])
 
     # -------------------------------------------------------------------------------------------- expressions
+
+    def _settle(self, roots: Sequence[E], scope: _Scope) -> list[tuple[int, int, float]]:
+        """`_visit` of each root, arguments first: programs are deeper than Python's stack."""
+        seen: set[E] = set()
+        todo = list(roots)
+        while todo:
+            e = todo.pop()
+            if e not in seen:
+                seen.add(e)
+                todo.extend(e.args[: len(e.args) // 2] if e.op == "fold" else e.deps)
+        for e in sorted(seen, key=lambda e: e.id):
+            self._visit(e, scope)
+        return [self._visit(e, scope) for e in roots]
 
     def _visit(self, e: E, scope: _Scope) -> tuple[int, int, float]:
         """(place, varies, latency of the straight-line part of `e` in its own loop)."""
@@ -246,7 +259,7 @@ class Summary:
         self._depends[number] = varies
         inner = _Scope(scope, e.attr, number)
         steps = e.args[half:]
-        body = max(self._visit(s, inner)[2] for s in steps)
+        body = max(latency for _, _, latency in self._settle(steps, inner))
         self.latency[number] = max(self.latency.get(number, 0.0), body)
         self.live[number] = max(self.live.get(number, 1), live_width(steps))
         chain, recurrence, ordered = self._recurrence(steps, e.attr)

@@ -32,7 +32,8 @@ SHORT_ROW = 64
 SMALL_BODY = 12  # instructions that are recomputed rather than stored, to begin with
 REMEMBERED = 20_000  # kernels, before all are forgotten
 QUICK = 20e-6  # seconds of all kernels: below, the rule of thumb is good enough
-NODES_MODELLED = 3_000  # nodes of candidate kernels the search may look at: the bound on its time
+NODES_MODELLED = 3_000  # nodes of candidate kernels the search may look at, half of it for more than MANY lets
+MANY = 30
 MERGE_GAIN = 0.95
 ROWS_TOGETHER = 1.1  # a kernel of whole rows has more schedules than the coarse space shows
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
@@ -188,6 +189,7 @@ class Decisions:
             for r in t.reads:
                 if r.kind != "input":
                     self.readers[r].append(t)
+        self.limit = NODES_MODELLED // (2 if len(self.tensors) > MANY else 1)
         self.visits = visits(self.tensors)
         for t in self.tensors:
             self.mode.setdefault(t, self._first_mode(t))
@@ -318,7 +320,7 @@ class Decisions:
         for _ in range(rounds):
             changed: set[T] = set()
             for t in self.tensors:
-                if not self.free(t) or self.model.spent > NODES_MODELLED or (stale is not None and t not in stale):
+                if not self.free(t) or self.model.spent > self.limit or (stale is not None and t not in stale):
                     continue
                 for mode in self._alternatives(t):
                     before, after, state = self.flip(t, mode)
@@ -375,7 +377,7 @@ class Decisions:
     def groups(self) -> list[Group]:
         """The kernels in an order in which they can run, those of one shape that gain by it together."""
         singles = [Group((self.made[t],), (t,), self.locals[t]) for t in self.tensors if self.mode[t] == KEEP]
-        if self.model.spent <= NODES_MODELLED:
+        if self.model.spent <= self.limit:
             singles = self._merge(singles)
         return self._sorted(singles)
 
@@ -396,7 +398,7 @@ class Decisions:
         result = list(groups)
         for a in groups:
             for b in groups:
-                if a.sources[0].id >= b.sources[0].id or self.model.spent > NODES_MODELLED:
+                if a.sources[0].id >= b.sources[0].id or self.model.spent > self.limit:
                     continue
                 left = next((g for g in result if a.sources[0] in g.sources), None)
                 right = next((g for g in result if b.sources[0] in g.sources), None)

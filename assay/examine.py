@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ import optree
 from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
-from assay.core.text import show
+from assay.core.text import Names, show, type_text
 from assay.frontends.capture import Captured, capture, flatten, is_tensor
 from assay.frontends.creation import from_numpy
 from assay.frontends.value import process
@@ -175,7 +176,7 @@ class Explanation:
     data: dict[str, Any]
 
     def __str__(self) -> str:
-        return "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in self.sections)
+        return "\n\n".join(f"{title}\n{'-' * len(title)}\n{_folded(text)}" for title, text in self.sections)
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "verdict": self.data["verdict"], "exit_code": self.data["exit_code"], **self.data,
@@ -212,8 +213,35 @@ def kernels_text(executable: Any) -> str:
         lines.append(f"kernel {number}: {', '.join(map(repr, k.tensors))}")
         lines.append(f"  {k.schedule}")
         lines += [f"  row buffer {t!r}, by its first {lead} indices" for t, lead in k.local]
-        lines += [f"  because {k.reason}"] if k.reason else []
-    return "\n".join([*lines, *executable.plan.decisions])
+        lines += [f"  {k.reason}"] if k.reason else []
+    return named("\n".join([*lines, *executable.plan.decisions]), executable.program)
+
+
+def named(text: str, p: Program) -> str:
+    """The text with the tensors of `p` called as in the text of `p`: t25:f32[64, 128] becomes t0: f32[64,128]."""
+    names = {repr(t): f"{name}: {type_text(t.dtype, t.shape)}" for t, name in Names(p).of.items()}
+    return _TENSOR.sub(lambda m: names.get(m[0], m[0]), text)
+
+
+_TENSOR = re.compile(r"t\d+:\w+\[[\d, ]*\]")
+
+
+def _folded(text: str) -> str:
+    """Lines of at most COLUMNS characters, cut after a comma, a bracket or a space; what follows is indented more."""
+    found: list[str] = []
+    for line in text.splitlines():
+        margin = " " * (len(line) - len(line.lstrip()) + 4)
+        while len(line) > COLUMNS:
+            cut = max(line.rfind(c, len(margin) + 8, COLUMNS) for c in ", ")
+            if cut < 0:
+                break
+            found.append(line[: cut + 1].rstrip())
+            line = margin + line[cut + 1 :].lstrip()
+        found.append(line)
+    return "\n".join(found)
+
+
+COLUMNS = 80
 
 
 def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Explanation:
@@ -226,9 +254,10 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
     executable = build(stages[-1].program, backend="cpp")
     proof = bounds.prove(stages[-1].program)
     sections = [("operator graph", str(graph))] if graph is not None else []
-    for s in stages:
-        notes = "".join(f"\n# {n}" for n in s.notes)
-        sections.append((f"{s.name} ({s.contract})", show(s.program).rstrip() + notes))
+    for before, s in zip((None, *stages), stages, strict=False):
+        same = before is not None and before.program is s.program
+        notes = "".join(f"\n# {named(n, before.program)}" for n in s.notes) if before is not None else ""
+        sections.append((f"{s.name} ({s.contract})", ("nothing changes" if same else show(s.program).rstrip()) + notes))
     sections.append(("kernels", kernels_text(executable)))
     sections.append(("obligations", str(proof)))
     seconds = {s.name: s.seconds for s in stages} | dict(getattr(executable, "timings", {}))

@@ -36,6 +36,22 @@ class Schedule:
     threads: int | tuple[Literal["block"], int] | None = None
     stream: bool = False
 
+    def __str__(self) -> str:
+        """vectors along axis 1, 2 side by side; 4 of axis 0 together; loops 0, 1 in blocks of 64; ..."""
+        side = f", {self.copies} side by side" if self.copies > 1 else ""
+        parts = [f"vectors along axis {self.vector}{side}" if self.vector is not None else f"scalar code{side}"]
+        parts += [f"{u} of axis {axis} together" for axis, u in self.jam]
+        if any(block is not None for _, block in self.order) or [a for a, _ in self.order] != sorted({a for a, _ in self.order}):
+            loops = (str(axis) if block is None else f"{axis} in blocks of {block}" for axis, block in self.order)
+            parts.append(f"loops {', '.join(loops)}")
+        parts += ["terms of folds in lanes"] if self.fold == "rowvec" else []
+        parts += [f"the fold in chunks of {self.carry}"] if self.carry is not None else []
+        if self.threads is not None:
+            parts.append(f"threads along {'axis ' if isinstance(self.threads, int) else 'blocks of axis '}"
+                         f"{self.threads if isinstance(self.threads, int) else self.threads[1]}")  # fmt: skip
+        parts += ["stores past the caches"] if self.stream else []
+        return "; ".join(parts)
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.core.lang import E, Program, T, walk
 from assay.core.row import TABLE
@@ -56,7 +56,7 @@ POLICIES = {"cpu": CPU, "cpu-document": CPU_DOCUMENT, "gpu-document": GPU_DOCUME
 
 @dataclass(frozen=True)
 class Decision:
-    """Why one let was stored or inlined."""
+    """Why one let of the program before was stored or inlined."""
 
     tensor: T
     realised: bool
@@ -86,7 +86,7 @@ def inline(program: Program, *, policy: Policy = CPU, log: Callable[[Decision], 
         k = len(reading[source])
         rule = realisation_rule(made, k, policy, operand=source in operands, once=_visited_once(source, reading[source]))
         if log is not None:
-            log(_decide(made, rule, k, policy))
+            log(replace(_decide(made, rule, k, policy), tensor=source))
         return rule is None
 
     result = rewrite(program, inlined=inlined)

@@ -23,10 +23,12 @@ from assay.backends.build import build
 from assay.backends.cpp import compile_program
 from assay.backends.cpp.prelude import prelude
 from assay.backends.memory import POOL, Pool
+from assay.backends.schedule import choose
 from assay.backends.target import host
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
+from assay.core.index import divisions, value
 from assay.core.lang import as_index, axes, const, convert, fold, index, input, load, op, program, require, select, tensor
 from assay.core.text import parse, show
 from assay.fuzz.cases import Case, write_case
@@ -321,3 +323,50 @@ def test_the_gate_refuses_two_cases_of_one_name(tmp_path):
     assert list(collect([tmp_path / "a", tmp_path / "a"], backend="reference")) == ["same.assay"]
     with pytest.raises(UserError, match=r"two cases are called same\.assay"):
         collect([tmp_path], backend="reference")
+
+
+# ------------------------------------------------------------------------------------------------ depth, width
+
+
+def test_a_chain_deeper_than_pythons_stack_is_scheduled():
+    x = input("x", (8,), dt.f32)
+
+    def body(i):
+        e = x[i]
+        for k in range(1200):
+            e = e * 0.5 + float(k % 3)
+        return e
+
+    p = program([x], [tensor((8,), body)])
+    _, plan = choose(p, host())
+    assert len(plan.kernels) == 1
+
+
+def test_an_index_computed_in_more_steps_than_pythons_stack_is_deep():
+    x = input("x", (8,), dt.f32)
+
+    def body(i):
+        e = index(i)
+        for _ in range(1500):
+            e = e + 1
+        return load(x, e - 1500)
+
+    assert tensor((8,), body) is tensor((8,), lambda i: x[i])
+
+
+I64_ENDS = np.array([2**63 - 1, -(2**63), 5, -1])
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, i: x[((i + 1) % 4 + 1) % 4], lambda x, i: x[(i % 4 + 3) % 4], lambda x, i: x[(i % 4 + i % 2) % 4],
+])  # fmt: skip
+def test_no_simplified_index_computes_what_wraps(f):
+    x, i = assay.arange(4.0), assay.tensor(I64_ENDS)
+    assert assay.compile(f)(x, i).tolist() == f(x, i).tolist()
+    assert assay.prove(f, x, i).verdict.kind == "PROVED"
+
+
+def test_the_dividends_of_an_index_fit_int64():
+    v = value(input("v", (), dt.i64)[()])
+    e = (v % 4 + 1) % 4
+    assert all(-(2**63) <= d.e.lo and d.e.hi < 2**63 for d in divisions(e))

@@ -358,15 +358,23 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def _exceeds(e: Ix) -> bool:
+    return e.lo < -(1 << 63) or e.hi >= 1 << 63
+
+
 def floordiv(e: Ix, c: int) -> Ix:
-    """floor(e / c).  Raises ValueError unless c > 0."""
+    """floor(e / c).  Raises ValueError unless c > 0.
+
+    No rule is applied whose dividend may leave int64, in which it will be computed: v % 4 + 1 has the range 1..4, but
+    (v % 4 + 1) % 4 == (v + 1) % 4 only where v + 1 does not wrap.
+    """
     if c <= 0:
         raise ValueError(f"index division by {c}; the divisor must be a positive integer")
     if not e.terms:
         return _ix(e.c // c, ())
     for rule in RULES:
         result = rule.apply(e, c)
-        if result is not None:
+        if result is not None and not any(type(a) is Div and _exceeds(a.e) for a, _ in result.terms):
             return result
     found = _divs.get((e, c))
     if found is None:

@@ -323,7 +323,7 @@ class Summary:
                 last = fresh(t.shape[lead])
                 env: lang.Environment = dict(zip(own, (*idx[:lead], ix(last)), strict=True))
                 body, inner = lang.substitute(t.body, env), _Scope(scope, last, number)
-            self.latency[number] = self._visit(body, inner)[2]
+            self.latency[number] = self._settle((body,), inner)[0][2]
             self.live[number] = max(self.live.get(number, 1), live_width((body,)))
             mask = at | 1 << number
             self.accesses.append(Access(t, ix(0), t.dtype.itemsize, mask, mask, "row", steps={number: 1}))

@@ -269,24 +269,42 @@ def as_index(e: Index) -> Ix:
         return ix(e)
     if not e.dtype.is_integer:
         raise UserError(f"an index must be an integer, not {e.dtype.name}")
-    return _as_index(e, {})
+    todo = [e]
+    while todo:  # not by recursion: programs are deep
+        x = todo[-1]
+        missing = [a for a in _index_operands(x) if a not in _indices]
+        if missing and x not in _indices:
+            todo += missing
+            continue
+        todo.pop()
+        if x not in _indices:
+            _indices[x] = _index_of(x)
+    return _indices[e]
 
 
-def _as_index(e: E, memo: dict[E, Ix]) -> Ix:
-    found = memo.get(e)
-    if found is not None:
-        return found
+_indices: dict[E, Ix] = {}
+
+
+def _index_operands(e: E) -> tuple[E, ...]:
+    """The arguments of `e` as index arithmetic; none where it is a leaf of it."""
+    if e.op == "convert":
+        x = e.args[0]
+        return e.args if x.dtype.is_integer and e.dtype.lo <= x.lo and x.hi <= e.dtype.hi else ()
+    return e.args if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod") and _exact(e) else ()
+
+
+def _index_of(e: E) -> Ix:
+    """The index of `e`, given those of its operands."""
     result: Ix | None = None
     if e.op == "idx":
         result = e.attr
     elif e.op == "const":
         result = ix(e.lo)
-    elif e.op == "convert" and e.args[0].dtype.is_integer and e.dtype.lo <= e.args[0].lo and e.args[0].hi <= e.dtype.hi:
-        result = _as_index(e.args[0], memo)
-    elif e.op in ("add", "sub", "neg", "mul", "floordiv", "mod") and _exact(e):
-        a = _as_index(e.args[0], memo)
-        b = _as_index(e.args[1], memo) if len(e.args) == 2 else ix(0)
-        if e.op == "neg":
+    elif operands := _index_operands(e):
+        a, b = _indices[operands[0]], _indices[operands[-1]]
+        if e.op == "convert":
+            result = a
+        elif e.op == "neg":
             result = -a
         elif e.op == "add":
             result = a + b
@@ -298,7 +316,6 @@ def _as_index(e: E, memo: dict[E, Ix]) -> Ix:
             result = a // b.c if e.op == "floordiv" else a % b.c
     if result is None or result.lo < e.dtype.lo or result.hi > e.dtype.hi:
         result = index_.value(e)
-    memo[e] = result
     return result
 
 

@@ -29,6 +29,7 @@ SPILL = 0.08  # cycles an instruction, for the share of values that do not fit i
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
 CELL = 0.85  # cycles a lane of a vector put together from scalars
+AGAINST_THE_GRAIN = 0.1  # lanes far apart meet in few cache sets and many pages: only where it clearly wins
 CONFLICT = 2.5  # a line that the body itself drives out costs its latency, not only its transfer
 GUARD = 8.0  # cycles a vector load under a computed mask
 ROLLED = 2.0  # cycles an iteration of a loop of scalars that "rowvec" would have unrolled
@@ -41,7 +42,7 @@ FEW_LINES = 1000  # cost no more than starting g++
 CALLS = 20_000  # longer code must pay in this many calls
 SHARE = {"l1": 1.0, "l2": 1.0, "l3": 0.5}  # what part of a cache a kernel can count on
 STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
-POOL_US = 1.0  # to wake the threads and to wait for them, beside the round trip that was measured
+POOL_US = 12.0  # to wake threads that sleep (they spin for a few microseconds only) and to wait for them, beside the round trip
 
 
 @dataclass
@@ -488,6 +489,8 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
     plain = all(b is None for _, b in s.order)
     natural = not s.order or s.order == tuple((a, None) for a in range(k.rank))
     tie = 1 + 0.0005 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
+    if s.vector is not None and any(a.kind == "load" and a.steps.get(s.vector, 0) > 1 for a in k.accesses):
+        tie += AGAINST_THE_GRAIN
     made = replace(s, threads=nest.loops[at].key if at >= 0 else None, stream=stream)
     return Cost(best.seconds * tie, best.parts), made
 

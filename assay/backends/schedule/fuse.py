@@ -35,7 +35,7 @@ QUICK = 20e-6  # seconds of all kernels: below, the rule of thumb is good enough
 NODES_MODELLED = 3_000  # nodes of candidate kernels the search may look at, half of it for more than MANY lets
 MANY = 30
 MERGE_GAIN = 0.95
-ROWS_TOGETHER = 1.1  # a kernel of whole rows has more schedules than the coarse space shows
+ROWS_TOGETHER = 1.2  # a kernel of whole rows has more schedules than the coarse space shows
 RECOMPUTED = 3  # a fold that would be evaluated this many times is not tried inline
 
 

@@ -91,14 +91,21 @@ def key(text: str, flags: tuple[str, ...] = FLAGS, target: Target | None = None)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
+def load(name: str) -> ctypes.CDLL | None:
+    """The library of the build `name`, or None where there is no intact one."""
+    found = _loaded.get(name)
+    if found is None:
+        found = _load(directory() / f"{name}.so")
+        if found is not None:
+            _loaded[name] = found
+    return found
+
+
 def build(text: str, *, flags: tuple[str, ...] = FLAGS) -> Built:
     """Compile and load `text`.  Raises InternalError with the command and the path of the text where g++ refuses it."""
     name = key(text, flags)
-    found = _loaded.get(name)
-    if found is not None:
-        return Built(found, 0.0, name)
     path, seconds = directory() / f"{name}.so", 0.0
-    library = _load(path)
+    library = load(name)
     if library is None:
         start = time.perf_counter()
         _compile(text, flags, path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,17 +66,18 @@ class Executable:
     """A compiled program: called with arrays of exactly the declared dtypes and shapes, it returns a list of new arrays.
 
     text     the C++ of its translation unit       plan     what was decided about its kernels
-    timings  seconds of emission and of g++         threads  how many threads it may use
-    layout   where its tensors live
+    timings  seconds of each step that was made     threads  how many threads it may use
+    layout   where its tensors live                 key      of its build
 
     Inputs that are not C-contiguous are copied.  Raises UserError for a wrong dtype or shape, and the error of the first
     require that does not hold.  May be called from several threads at once.
     """
 
-    def __init__(self, program: Program, plan: Plan, text: str, timings: dict[str, float], steps: list[Step], layout: Layout,
-                 library: ctypes.CDLL, threads: int) -> None:  # fmt: skip
-        self.program, self.plan, self.text, self.timings, self.threads = program, plan, text, timings, threads
-        self.layout, self._library, self._steps = layout, library, steps
+    def __init__(self, program: Program, made: Callable[[], tuple[Plan, str]], timings: dict[str, float], steps: list[Step],
+                 layout: Layout, library: ctypes.CDLL, threads: int, key: str) -> None:  # fmt: skip
+        self.key = key
+        self.program, self._made_of, self.timings, self.threads = program, made, timings, threads
+        self.layout, self._library, self.steps = layout, library, steps
         self._entries = [ctypes.cast(getattr(library, s.entry), ctypes.c_void_p).value if s.entry else 0 for s in steps]
         self._native = threads_.native()
         self._frames: list[_Frame] = []
@@ -95,6 +97,18 @@ class Executable:
         self._reinterpreted = [k for k, t in enumerate(inputs) if t.dtype is bf16]
         total = sum(size_of(t) for t in layout.slots)
         self._release = int(total >= RELEASE)
+
+    @cached_property
+    def _origin(self) -> tuple[Plan, str]:
+        return self._made_of()
+
+    @property
+    def plan(self) -> Plan:
+        return self._origin[0]
+
+    @property
+    def text(self) -> str:
+        return self._origin[1]
 
     def __repr__(self) -> str:
         return f"<compiled {self.program.name}: {len(self.plan.kernels)} kernels, {self.threads} threads>"
@@ -141,7 +155,7 @@ class Executable:
         held = dict(zip(self.program.inputs, inputs, strict=True))
         for t, a in held.items():
             frame.pointers[self.layout.slots[t]] = a.ctypes.data
-        for step, entry in zip(self._steps, self._entries, strict=True):
+        for step, entry in zip(self.steps, self._entries, strict=True):
             if step.entry is None:
                 self._externs(step.tensors, frame, held, results)
                 continue
@@ -175,11 +189,12 @@ class Executable:
             self._view(t, frame, results)[...] = value
 
     def _fail(self, number: int, frame: _Frame, results: list[np.ndarray], arrays: Sequence[Any]) -> NoReturn:
-        """Raises the error of the require `number`, or of one that the program checks before it and the plan did not."""
+        """Raises the error of the require `number`, or of one that the program checks before it and that has not run yet."""
         t = next(t for t, k in self.layout.failures.items() if k == number)
         earlier = self.program.checks[: self.program.checks.index(t)]
-        kernel = {made: k for k, kernel in enumerate(self.plan.kernels) for made in kernel.tensors}
-        open_ = [c for c in earlier if kernel[c] >= kernel[t]]
+        ran = [made for step in self.steps for made in step.tensors]
+        passed = set(ran[: ran.index(t)])
+        open_ = [c for c in earlier if c not in passed]
         if open_:
             evaluate(open_, dict(zip(self.program.inputs, self._checked(tuple(arrays)), strict=True)))
         at = int(frame.status[number])

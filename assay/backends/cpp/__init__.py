@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from assay.backends import threads as threads_
 from assay.backends.build import FLAGS, build
+from assay.backends.cpp import stored
 from assay.backends.cpp.nest import Nest
 from assay.backends.cpp.prelude import prelude
 from assay.backends.cpp.transpose import transpose_text
@@ -209,7 +210,10 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
     built = build(text, flags=flags)
     count = threads or threads_.available()
     timings = {"emit": emission, "g++": built.seconds}
-    return [Executable(e.program, e.plan, text, timings, e.steps, e.layout, built.library, count) for e in emitted]
+    return [
+        Executable(e.program, lambda e=e: (e.plan, text), timings, e.steps, e.layout, built.library, count, built.key)
+        for e in emitted
+    ]
 
 
 def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
@@ -219,16 +223,34 @@ def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = Non
     Raises Unsound where the program's proof refutes or leaves open an access; Unsupported where g++ is missing;
     InternalError where the plan is not one of the program or g++ refuses the text.
     """
-    choosing = time.perf_counter()
-    if plan is None:
-        program = program.program if isinstance(program, ProvenProgram) else program
-        if all(t.size for t in program.tensors):
-            from assay.backends.schedule import choose
-
-            program, plan = choose(program, host())
-    executable = compile_many([program], plans=[plan], threads=threads)[0]
-    executable.timings["choose"] = time.perf_counter() - choosing - sum(executable.timings.values())
+    if plan is not None:
+        return compile_many([program], plans=[plan], threads=threads)[0]
+    source = program.program if isinstance(program, ProvenProgram) else program
+    record = stored.record_path(source)
+    found = stored.load(record, threads or threads_.available(), lambda: _again(source))
+    if found is not None:
+        return found
+    start = time.perf_counter()
+    scheduled, plan = _chosen(source)
+    choosing = time.perf_counter() - start
+    executable = compile_many([scheduled], plans=[plan], threads=threads)[0]
+    executable.timings["choose"] = choosing
+    stored.store(record, executable)
     return executable
+
+
+def _chosen(program: Program) -> tuple[Program, Plan]:
+    if any(t.size == 0 for t in program.tensors):
+        return program, default_plan(program, host())
+    from assay.backends.schedule import choose
+
+    return choose(program, host())
+
+
+def _again(program: Program) -> tuple[Plan, str]:
+    """Plan and text of a program that was loaded from its record."""
+    scheduled, plan = _chosen(program)
+    return plan, translation_unit([emit_program(proven(scheduled), plan, host()).text], host())
 
 
 __all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "translation_unit"]

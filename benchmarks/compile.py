@@ -1,0 +1,135 @@
+"""How long a compile takes and what a call costs: the figures of docs/performance.md.
+
+    python benchmarks/compile.py
+
+Every figure is the median of several runs in this process; "CPU" is processor time, which a busy machine does not change much.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+
+
+def operators(n: int, seed: int) -> Callable[..., Any]:
+    """A function of n random pointwise operators and row sums on two 64x128 tensors."""
+
+    def f(x: Any, y: Any) -> Any:
+        rnd = random.Random(seed)
+        values = [x, y]
+        for k in range(n):
+            a, b = values[-1], rnd.choice(values[-6:])
+            if k % 10 == 9:
+                values.append(a - a.sum(-1, keepdim=True) * 0.01)
+            else:
+                how = rnd.choice(["add", "mul", "relu", "tanh", "exp", "max"])
+                made = {
+                    "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "relu": lambda a, b: a.relu(),
+                    "tanh": lambda a, b: a.tanh(), "exp": lambda a, b: (a * 0.1).exp(), "max": lambda a, b: a.maximum(b),
+                }  # fmt: skip
+                values.append(made[how](a, b))
+        return values[-1]
+
+    return f
+
+
+def printed(code: str, *args: object, **env: str) -> list[float]:
+    """The numbers that a fresh process prints."""
+    command = [sys.executable, "-c", code, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=os.environ | env)
+    return [float(word) for word in done.stdout.split()]
+
+
+def timed(f: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
+    f()
+    return clock() - start
+
+
+def text_of_100() -> tuple[float, float]:
+    """CPU and wall seconds from the captured graph of 100 operators to C++ text, without g++; one fresh process each."""
+    code = (
+        "import sys, time; sys.path.insert(0, 'benchmarks'); import assay, numpy as np, compile as c\n"
+        "from assay.backends import cpp; from assay.backends.schedule import choose; from assay.backends.target import host\n"
+        "from assay.transforms.pipeline import optimise\n"
+        "x = assay.from_numpy(np.ones((64, 128), np.float32))\n"
+        "warm = assay.lower(assay.trace(c.operators(10, 99), x, x)); p, plan = choose(optimise(warm)[-1].program, host())\n"
+        "cpp.emit_program(cpp.proven(p), plan, host())\n"
+        "graph = assay.trace(c.operators(100, int(sys.argv[1])), x, x)\n"
+        "s, t = time.process_time(), time.perf_counter()\n"
+        "p, plan = choose(optimise(assay.lower(graph))[-1].program, host()); cpp.emit_program(cpp.proven(p), plan, host())\n"
+        "print(time.process_time() - s, time.perf_counter() - t)"
+    )
+    runs = [printed(code, seed) for seed in range(5)]
+    return statistics.median(a for a, _ in runs), statistics.median(b for _, b in runs)
+
+
+def compile_10() -> tuple[float, float]:
+    """Wall seconds of the first call of a function of 10 operators: with an empty build cache, and from the disk cache."""
+    code = (
+        "import sys, time; sys.path.insert(0, 'benchmarks'); import assay, numpy as np, compile as c\n"
+        "x = assay.from_numpy(np.ones((64, 128), np.float32))\n"
+        "assay.compile(c.operators(3, 99))(x, x)\n"
+        "f = assay.compile(c.operators(10, int(sys.argv[1])))\n"
+        "t = time.perf_counter(); f(x, x); print(time.perf_counter() - t)"
+    )
+    cold, warm = [], []
+    for seed in range(5):
+        with tempfile.TemporaryDirectory() as cache:
+            for found in (cold, warm):
+                found += printed(code, seed, ASSAY_CACHE=cache)
+    return statistics.median(cold), statistics.median(warm)
+
+
+def call() -> float:
+    """Wall seconds of one call of (relu(x+y)*2).sum(-1) on 64x128 tensors."""
+    import assay
+
+    x, y = (assay.from_numpy(np.random.default_rng(k).standard_normal((64, 128), np.float32)) for k in (0, 1))
+    g = assay.compile(lambda x, y: ((x + y).relu() * 2).sum(-1))
+    g(x, y)
+    return min(timed(lambda: [g(x, y) for _ in range(1000)]) / 1000 for _ in range(20))
+
+
+def matmul() -> tuple[float, float]:
+    """GFLOP/s of the 1024**3 product, and the measured FMA peak of as many threads."""
+    import assay
+    from assay.backends.schedule.machine import machine
+    from assay.backends.threads import available
+
+    a, b = (np.random.default_rng(k).standard_normal((1024, 1024), np.float32) for k in (0, 1))
+    g = assay.compile(lambda a, b: a @ b)
+    g(a, b)
+    best = min(timed(lambda: g(a, b)) for _ in range(20))
+    m = machine()
+    return 2 * 1024**3 / best / 1e9, 2 * m.lanes / m.fma_t * m.ghz * available()
+
+
+def main() -> None:
+    code = "import time; t = time.perf_counter(); import assay; print(time.perf_counter() - t)"
+    imported = [printed(code)[0] for _ in range(5)]
+    print(f"import assay                                   {statistics.median(imported) * 1e3:8.1f} ms")
+    cpu, wall = text_of_100()
+    print(f"graph of 100 operators -> C++, without g++     {cpu * 1e3:8.1f} ms CPU, {wall * 1e3:.1f} ms wall")
+    cold, warm = compile_10()
+    print(f"first call of 10 operators, empty cache        {cold * 1e3:8.1f} ms")
+    print(f"first call of 10 operators, warm disk cache    {warm * 1e3:8.1f} ms")
+    print(f"call on 64x128 tensors                         {call() * 1e6:8.1f} us")
+    rate, peak = matmul()
+    print(f"matmul 1024                                    {rate:8.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak {peak:.0f}")
+
+
+if __name__ == "__main__":
+    main()

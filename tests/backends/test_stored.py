@@ -63,7 +63,7 @@ def test_plan_and_text_of_a_loaded_program_are_made_again(cache):
 ])  # fmt: skip
 def test_a_damaged_record_is_not_used(cache, damage):
     compiled()
-    (record,) = cache.glob("*.json")
+    (record,) = cache.glob("*.program")
     damage(record)
     again = compiled()
     assert "g++" in again.timings

@@ -41,7 +41,7 @@ def fingerprint() -> str:
 def record_path(p: Program) -> Path:
     """Where the record of the program is, if there is one."""
     name = hashlib.sha256(f"{fingerprint()}\0{show(p)}".encode()).hexdigest()[:40]
-    return build.directory() / f"{name}.json"
+    return build.directory() / f"{name}.program"
 
 
 def store(path: Path, executable: Executable) -> None:
@@ -60,7 +60,7 @@ def store(path: Path, executable: Executable) -> None:
         "steps": [[s.entry, [number[t] for t in s.tensors]] for s in executable.steps],
     }
     text = json.dumps(record)
-    handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".json", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".program", dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(hashlib.sha256(text.encode()).hexdigest() + "\n" + text)
     os.replace(temporary, path)

@@ -370,3 +370,21 @@ def test_the_dividends_of_an_index_fit_int64():
     v = value(input("v", (), dt.i64)[()])
     e = (v % 4 + 1) % 4
     assert all(-(2**63) <= d.e.lo and d.e.hi < 2**63 for d in divisions(e))
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+
+def test_a_name_at_the_end_of_a_statement_is_not_called_by_the_next_line():
+    text = """
+    program f(x: i64[4]):
+      t0[i:4] = {
+        v0 = fold(j:3; a=x[i], b=x[0]) {
+          v1 = fold(k:2; c=a) c
+          (add(v1, b), mul(v1, v1))
+        }
+        add(v0.0, v0.1)
+      }
+      return t0
+    """
+    assert parse(show(parse(text))) is parse(text)

@@ -429,8 +429,10 @@ class _Parser:
         return self.build(at, lambda: lang.bitcast(x, dtype))
 
     def is_name(self) -> bool:
-        """Whether a name defined in the text stands here (before a parenthesis it is a function)."""
-        return self.token.text in self.names and self.ahead(1) != "("
+        """Whether a name defined in the text stands here (right before a parenthesis it is a function)."""
+        token = self.token
+        called = self.ahead(1) == "(" and self.tokens[self.pos + 1].at == token.at + len(token.text)
+        return token.text in self.names and not called
 
     def is_loop(self) -> bool:
         """Whether `(name:size` follows: max(k:128) is a fold, max(x, y) a function."""

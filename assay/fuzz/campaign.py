@@ -18,8 +18,9 @@ from assay.fuzz.worker import Judge, Worker
 from assay.verify.verdict import NOTHING_RAN, OK
 
 BATCH = 50  # programs in one C++ file
-PINNED_EVERY = 10  # of ten batches one is built as users' programs are, nine without g++'s optimisations (in 0.4 of the time)
-QUICK = (*FLAGS, "-O0")
+PINNED_EVERY = 10  # of ten batches one is built as users' programs are, nine in a third of g++'s time without optimisation
+QUICK = (*FLAGS, "-O0", "-DAI=static", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
+         "--param", "ggc-min-expand=1000", "--param", "ggc-min-heapsize=1000000")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 // Register types, broadcasts, loads and stores of whole elements. @W lanes, @B bytes, @H = @W/2.
+#ifndef AI  /* a build that is not to be quick, but built quickly, says -DAI=static */
 #define AI static inline __attribute__((always_inline))
+#endif
 #define CV __builtin_convertvector
 #define SH __builtin_shufflevector
 #define CAST(T,x) __builtin_bit_cast(T,x)

@@ -158,11 +158,14 @@ class Names:
 
 
 def _stated_effects(program: Program) -> tuple[T, ...]:
-    """The shortest list after which program(...) finds the checks in their order."""
+    """The shortest list after which program(...) finds the checks in their order; all of them where it refuses the program."""
     for k in reversed(range(len(program.checks) + 1)):
         stated = program.checks[k:]
-        if lang.program(program.inputs, program.outputs, stated, program.name) is program:
-            return stated
+        try:
+            if lang.program(program.inputs, program.outputs, stated, program.name) is program:
+                return stated
+        except UserError:  # not well formed: shown all the same
+            return program.checks
     raise InternalError(f"the checks {program.checks} of {program!r} cannot be stated")
 
 

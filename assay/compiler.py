@@ -6,7 +6,8 @@
 
 The signature of a tensor is its shape, its type, and its strides where they are not row-major; of anything else its value.
 Sizes are specialised.  Python values that the function reads from globals or attributes are fixed at its first call with
-a signature; tensors found there are read at every call.  What else it does in Python (printing, appending) happens only then.
+a signature; tensors found there are read at every call (a name that is bound to another tensor later still means the first).
+What else it does in Python (printing, appending) happens only then.
 
 Outputs own their memory: a later call, or another thread's, never writes to an output that is still in use.  An input that
 another thread changes during a call gives an unspecified mixture of old and new elements, never a read out of bounds
@@ -15,6 +16,7 @@ through a checked index.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -100,7 +102,7 @@ def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
 
 def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
     if o.kind in ("static", "outside"):
-        return o.value
+        return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
     if o.kind == "result":
         return Tensor(cells.setdefault(o.index, Cell(results[o.index])), o.chain)
     t = tensors[o.index]
@@ -135,6 +137,13 @@ def _static(x: Any) -> Any:
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return (type(x), x, tuple(_static(getattr(x, f.name)) for f in dataclasses.fields(x) if f.compare))
     return (type(x), x)
+
+
+def _keys(x: Any) -> Any:
+    """The keys of the dictionaries in `x`, in their order, which a function can see and a structure (sorted) does not tell."""
+    if isinstance(x, dict):
+        return tuple([(_static(k), _keys(v)) for k, v in x.items()])
+    return tuple(map(_keys, x)) if isinstance(x, tuple | list) else None
 
 
 def _signature(x: Any) -> Any:
@@ -234,7 +243,7 @@ class Compiled:
     def _entry(
         self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Entry:
-        key = (structure, tuple(map(_signature, leaves)))
+        key = ((structure, _keys((args, kwargs))), tuple(map(_signature, leaves)))
         with self._lock:
             found = self.entries.get(key)
             if found is not None and found.mutates:
@@ -319,7 +328,7 @@ def _changes(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
 
 
 def _difference(old: tuple[str, ...], new: tuple[str, ...]) -> str:
-    return "; ".join(_changes(old, new)) or "which arguments share storage"
+    return "; ".join(_changes(old, new)) or "the order of keys, or which arguments share storage"
 
 
 def _sharing(captured: Captured, tensors: Sequence[Tensor]) -> Any:

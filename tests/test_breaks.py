@@ -388,3 +388,31 @@ def test_a_name_at_the_end_of_a_statement_is_not_called_by_the_next_line():
       return t0
     """
     assert parse(show(parse(text))) is parse(text)
+
+
+# ------------------------------------------------------------------------------------------------ containers
+
+
+def weighted(d):
+    total = None
+    for v in d.values():
+        total = v if total is None else total * 2.0 + v
+    return total
+
+
+def test_the_order_of_keys_is_part_of_the_signature():
+    x, y = assay.tensor([1.0]), assay.tensor([10.0])
+    g, h = assay.compile(weighted), assay.compile(lambda **d: weighted(d))
+    for d in ({"a": x, "b": y}, {"b": y, "a": x}, {"b": x, "a": y}):
+        assert g(d).tolist() == h(**d).tolist() == weighted(d).tolist()
+
+
+def test_keys_that_are_equal_and_of_another_type_are_told_apart():
+    g = assay.compile(lambda d: d[1] * next(iter(d)))
+    assert [g({k: assay.tensor([3])}).dtype.name for k in (1, 1.0, 1)] == ["i64", "f32", "i64"]
+
+
+def test_an_array_that_is_returned_as_it_is_belongs_to_the_caller():
+    g = assay.compile(lambda x: (x + 1.0, np.zeros(2)))
+    g(assay.ones(1))[1][:] = 7
+    assert g(assay.ones(1))[1].tolist() == [0.0, 0.0]

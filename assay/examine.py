@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,12 +17,13 @@ import optree
 from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
-from assay.core.text import Names, show, type_text
+from assay.core.text import show, type_text
 from assay.frontends.capture import Captured, capture, flatten, is_tensor
 from assay.frontends.creation import from_numpy
 from assay.frontends.value import process
 from assay.semantics.denote import run
 from assay.semantics.inputs import KINDS, draw_inputs
+from assay.semantics.trace import named
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 from assay.verify import bounds
@@ -210,20 +210,11 @@ def kernels_text(executable: Any) -> str:
     """One paragraph a kernel: what it computes, its schedule, why."""
     lines: list[str] = []
     for number, k in enumerate(executable.plan.kernels):
-        lines.append(f"kernel {number}: {', '.join(map(repr, k.tensors))}")
+        lines.append(f"kernel {number}: {', '.join(f'{t!r} {type_text(t.dtype, t.shape)}' for t in k.tensors)}")
         lines.append(f"  {k.schedule}")
         lines += [f"  row buffer {t!r}, by its first {lead} indices" for t, lead in k.local]
         lines += [f"  {k.reason}"] if k.reason else []
     return named("\n".join([*lines, *executable.plan.decisions]), executable.program)
-
-
-def named(text: str, p: Program) -> str:
-    """The text with the tensors of `p` called as in the text of `p`: t25:f32[64, 128] becomes t0: f32[64,128]."""
-    names = {repr(t): f"{name}: {type_text(t.dtype, t.shape)}" for t, name in Names(p).of.items()}
-    return _TENSOR.sub(lambda m: names.get(m[0], m[0]), text)
-
-
-_TENSOR = re.compile(r"t\d+:\w+\[[\d, ]*\]")
 
 
 def _folded(text: str) -> str:

@@ -14,7 +14,8 @@ from assay.fuzz.recipe import Call, Recipe, Ref, map_refs, refs, tensors
 from assay.fuzz.worker import Judge
 from assay.verify.layered import Arrays
 
-MOST_TRIALS = 150
+MOST_TRIALS = 150  # programs that are run to shrink one finding
+INPUT_TRIALS = 50  # of these, for its inputs
 
 
 def shrink(found: Judged, worker: Judge, *, trials: int = MOST_TRIALS, flags: tuple[str, ...] = FLAGS) -> Judged:
@@ -38,6 +39,7 @@ def shrink(found: Judged, worker: Judge, *, trials: int = MOST_TRIALS, flags: tu
             if judged is not None:
                 best, improved = judged, True
                 break
+    left = min(left, INPUT_TRIALS)
     return _plain_inputs(best, wrong)
 
 
@@ -110,13 +112,19 @@ def _cut(r: Recipe, k: int, inputs: tuple[Arrays, ...]) -> tuple[Recipe, list[Ar
 
 
 def _plain_inputs(best: Judged, wrong: Callable[[Recipe, list[Arrays]], Judged | None]) -> Judged:
-    """Zeros for whole inputs, then for halves."""
+    """Zeros for whole inputs, then for halves, quarters, ..., elements."""
     for k in range(len(best.recipe.inputs)):
-        for start, stop in ((0.0, 1.0), (0.0, 0.5), (0.5, 1.0)):
-            trial = [[x.copy() for x in xs] for xs in best.inputs]
-            for xs in trial:
-                flat = xs[k].reshape(-1)
-                flat[int(start * flat.size) : int(stop * flat.size)] = np.zeros((), flat.dtype)
-                xs[k] = flat.reshape(xs[k].shape)
-            best = wrong(best.recipe, trial) or best
+        block = max(xs[k].size for xs in best.inputs)
+        while block:
+            for start in range(0, max(xs[k].size for xs in best.inputs), block):
+                trial = [[x.copy() for x in xs] for xs in best.inputs]
+                changed = False
+                for xs in trial:
+                    flat = xs[k].reshape(-1)
+                    changed |= bool(flat[start : start + block].astype(bool).any())
+                    flat[start : start + block] = np.zeros((), flat.dtype)
+                    xs[k] = flat.reshape(xs[k].shape)
+                if changed:
+                    best = wrong(best.recipe, trial) or best
+            block //= 2
     return best

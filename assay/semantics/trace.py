@@ -6,6 +6,7 @@ evaluates; the states of a fold are the scan of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,11 @@ import numpy as np
 
 from assay.core.index import ix
 from assay.core.lang import E, Program, T, axes, let, program, scan, substitute, walk
+from assay.core.text import Names
 from assay.semantics.denote import run
 
 MOST_LINES = 60
+_TENSOR = re.compile(r"\w+:\w+\[[\d, ]*\]")  # as a tensor prints itself
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,14 @@ def intermediates(p: Program, t: T, element: Sequence[int], inputs: Sequence[np.
             text = f"fold of {e.attr.n} steps, states {states}{', '.join(format_value(s) for s in shown[4:])}"
             lines.append(Line(names[e], text, v[-1]))
         else:
-            lines.append(Line(names[e], _text(e, names), v))
+            lines.append(Line(names[e], named(_text(e, names), p), v))
     return lines
+
+
+def named(text: str, p: Program) -> str:
+    """The text with the tensors of `p` called as in the text of `p`: t25:f32[64, 128] becomes t0."""
+    names = {repr(t): name for t, name in Names(p).of.items()}
+    return _TENSOR.sub(lambda m: names.get(m[0], m[0]), text)
 
 
 def _text(e: E, names: dict[E, str]) -> str:

@@ -14,13 +14,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from assay.core.dtypes import dtype
 from assay.core.lang import Program, T
+from assay.core.text import type_text
 from assay.semantics.compare import evidence, first_difference
 from assay.semantics.denote import run
 from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
 from assay.verify.verdict import VALIDATED, Verdict, proved, refuted, unknown, validated, worst
 
+FEW = 8  # elements that are listed with their index
 Arrays: TypeAlias = "list[np.ndarray]"
 
 
@@ -66,7 +69,8 @@ class Witness:
         shown = [f"  input {k}: {_short(a)}" for k, a in enumerate(self.inputs)]
         lines = [f"{self.layer} differs from the meaning", *shown]
         if not isinstance(self.expected, np.generic) or not isinstance(self.got, np.generic):
-            lines += [f"  meaning: {self.expected}", f"  {self.layer}: {self.got}"]
+            lines += [f"  {who}: {'no error' if isinstance(x, list) else x}"
+                      for who, x in (("meaning", self.expected), (self.layer, self.got))]  # fmt: skip
         else:
             where = f"output {self.output}{list(self.index)}"
             lines += [f"  {where}: meaning {format_value(self.expected)}, {self.layer} {format_value(self.got)}"]
@@ -172,7 +176,8 @@ def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
     try:
         return f([a.copy() for a in inputs])
     except RequireError as error:
-        return Failure(type(error).__name__, str(error))
+        kind = next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
+        return Failure(kind, str(error))
 
 
 def _differs(layer: Layer, inputs: Arrays, expected: Outcome) -> Witness | None:
@@ -229,5 +234,10 @@ def _lines(p: Program, t: T, witness: Witness) -> tuple[Line, ...]:
 
 
 def _short(a: np.ndarray) -> str:
+    """Type, shape and elements; of many elements that are mostly 0 the others, each with its index."""
+    head = type_text(dtype(a.dtype), a.shape)
+    if a.size > FEW and np.count_nonzero(a) <= FEW:
+        others = [f"{list(map(int, i))} = {a[tuple(i)]}" for i in np.argwhere(a)]
+        return f"{head} 0 but {', '.join(others)}" if others else f"{head} all 0"
     with np.printoptions(threshold=40, edgeitems=3, precision=9):
-        return f"{a.dtype}{list(a.shape)} {np.array2string(a, separator=', ')}"
+        return f"{head} " + np.array2string(a, separator=", ").replace("\n", "\n      ")

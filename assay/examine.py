@@ -210,7 +210,7 @@ def kernels_text(executable: Any) -> str:
     """One paragraph a kernel: what it computes, its schedule, why."""
     lines: list[str] = []
     for number, k in enumerate(executable.plan.kernels):
-        lines.append(f"kernel {number}: {', '.join(f'{t!r} {type_text(t.dtype, t.shape)}' for t in k.tensors)}")
+        lines.append(f"kernel {number}: {', '.join(f'{t!r}: {type_text(t.dtype, t.shape)}' for t in k.tensors)}")
         lines.append(f"  {k.schedule}")
         lines += [f"  row buffer {t!r}, by its first {lead} indices" for t, lead in k.local]
         lines += [f"  {k.reason}"] if k.reason else []

@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed-test
 PEERS := $(VENV)/.installed-peers
 CASES ?= tests
 
-.PHONY: demo test lint test-peers test-full bench compiler clean
+.PHONY: demo test gate lint test-peers test-full bench compiler clean
 
 # The main job on real input: compile a trained CNN exactly, compare compiled with eager bit for bit, print the report.
 demo: $(INSTALLED) compiler
@@ -14,6 +14,10 @@ demo: $(INSTALLED) compiler
 
 test: lint compiler
 	$(BIN)/pytest -n 2 $(CASES)
+
+# Facts of every kept case against the committed ones (`make test` runs it too); to accept a difference, add --accept.
+gate: $(INSTALLED) compiler
+	$(BIN)/assay gate tests/cases/corpus --baseline tests/cases/gate.json
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from assay.core import dtypes as dt
-from assay.core.dtypes import COMPUTED
 from assay.core.lang import E, const, op, select
 from assay.core.row import same
 from assay.core.scalar import NUMBERS, inf, nan, scalar

@@ -128,7 +128,6 @@ class Summary:
         for k, v in enumerate(lang.axes(self.shape)):
             if v.n != 1:
                 self._names[v] = k
-        self.alone = (1 << self.rank) - 1  # axes whose iterations write different elements
         self.alone = (1 << self.rank) - 1  # axes whose iterations write different elements: all but those of a scatter
         self.axes_mask = sum(1 << k for k, n in enumerate(self.shape) if n > 1)
         for t in self.tensors:
@@ -156,9 +155,6 @@ class Summary:
         if t.kind == "scatter":
             written = {i.terms for i in t.indices}
             self.alone &= sum(1 << k for k, v in enumerate(lang.axes(self.shape)) if v.n > 1 and ix(v).terms in written)
-        if t.kind == "scatter":
-            written = {i.terms for i in t.indices}
-            self.alone &= sum(1 << k for k, v in enumerate(lang.axes(self.shape)) if ix(v).terms in written)
         place = self.axes_mask
         if t.kind == "scan":
             place |= 1 << next(f.var for f in self.folds if f.node is t.body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -32,7 +32,7 @@ def _functions() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
 
 
 @contextmanager
-def ieee() -> Iterator[None]:
+def ieee() -> Generator[None]:
     """The block runs in the default environment; what was set before is set again after it."""
     functions = _functions()
     if functions is None:

@@ -32,7 +32,7 @@ def _functions() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
 
 
 @contextmanager
-def ieee() -> Generator[None]:
+def ieee() -> Generator[None, None, None]:
     """The block runs in the default environment; what was set before is set again after it."""
     functions = _functions()
     if functions is None:

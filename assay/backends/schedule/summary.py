@@ -251,7 +251,7 @@ class Summary:
         if scope.var is not None:  # the accumulators of enclosing folds that the steps mention
             for a in lang.walk(e.args[half:]):
                 if a.op == "acc" and a.attr[0] is not e.attr and a.attr[0] in e.free:
-                    varies |= self._depends[self._number(a.attr[0], scope)]
+                    varies |= self._depends.get(self._number(a.attr[0], scope), 0)  # none: an inner fold, named like an axis
         self._depends[number] = varies
         inner = _Scope(scope, e.attr, number)
         steps = e.args[half:]

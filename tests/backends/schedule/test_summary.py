@@ -106,3 +106,11 @@ def test_a_row_read_by_a_fold_variable_is_not_the_row_of_an_axis() -> None:
     total = tensor((), lambda: fold(24, const(0.0, w.f32), lambda a, k: fold(40, a, lambda b, j: b + E[k, j])))
     assert not Summary((total,), PRICES, {E: 1}).fillable
     assert Summary((tensor((24,), lambda i: fold(40, const(0.0, w.f32), lambda b, j: b + E[i, j])),), PRICES, {E: 1}).fillable
+
+
+def test_a_closed_fold_inside_a_fold_may_be_named_like_an_axis() -> None:
+    """The variable of a fold that reads no axis is the same object as the first axis of the kernel."""
+    total = fold(24, const(0.0, w.f32), lambda a, k: fold(40, a, lambda b, j: b + X[k, j]))
+    zero = const(0.0, w.f32)
+    counted = tensor((24,), lambda i: fold(7, zero, lambda a, k: a + fold(5, zero, lambda b, j: b + X[i, 5 * k + j] * total)))
+    assert len(Summary((counted,), PRICES).folds) == 4

@@ -103,23 +103,32 @@ class Model:
         return Summary(tensors, self.prices, dict(local))
 
     def ranked(self, tensors: tuple[T, ...], local: Local) -> list[Choice]:
-        """The schedules of a kernel, best first."""
+        """The schedules of a kernel, best first; of one that takes a moment, those of the coarse space only."""
+        coarse = self._coarse(tensors, local)
+        if coarse and coarse[0].cost.seconds < QUICK:
+            return coarse
         key = FULL, self.signature(tensors, local)
         found = self.memory.get(key)
         if found is None:
             found = self.memory[key] = rank(self.summary(tensors, local), self.machine)
         return found
 
-    def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
-        """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""
+    def _coarse(self, tensors: tuple[T, ...], local: Local) -> list[Choice]:
+        """The schedules of the coarse space, best first; none where the row buffers cannot be filled."""
         key = COARSE, self.signature(tensors, local)
         found = self.memory.get(key)
         if found is None:
             summary = self.summary(tensors, local)
             room = self.machine.l2 // 4
             legal = summary.fillable and all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
-            best = rank(summary, self.machine, COARSE) if legal else []
-            found = self.memory[key] = best[0].cost.seconds if best else math.inf
+            found = self.memory[key] = rank(summary, self.machine, COARSE) if legal else []
+        return found
+
+    def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
+        """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""
+        key = COARSE, self.signature(tensors, local)
+        best = self._coarse(tensors, local)
+        found = best[0].cost.seconds if best else math.inf
         if key not in self._charged:
             self._charged.add(key)
             self.spent += 10 + len(key[1])

@@ -3,8 +3,8 @@
 A block is returned to the pool only when nothing shows it any more: every result is a numpy array whose base is the
 block's master array, so the block is free exactly when the pool holds the only reference to the master.
 
-Whoever looks at a block holds its master first, so a call in a signal handler or a finaliser, which may interrupt the
-pool anywhere, finds that block taken.
+Whoever looks at a block holds its master first and then counts the references, so another thread, or a call in a signal
+handler or a finaliser, which may interrupt the pool anywhere, finds that block taken: looking needs no lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sys import getrefcount
 import numpy as np
 
 HUGE = 2 << 20  # from this size on, blocks are backed by huge pages
-_PROBES = 8  # blocks looked at before a new one is made
+_PROBES = range(8)  # looks at blocks before a new one is made
 
 
 class Block:
@@ -69,41 +69,43 @@ class Pool:
 
     def array(self, shape: Sequence[int], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
         """An uninitialised array of size_class `size`, and its address."""
-        with self.lock:
-            block, master = self._block(size)
-            return np.ndarray(shape, dtype, master, block.offset), block.address
+        block, master = self._block(size)
+        return np.ndarray(shape, dtype, master, block.offset), block.address
 
     def _block(self, size: int) -> tuple[Block, np.ndarray]:
         """A free block, and its master, which keeps it from being given to anybody else."""
-        queue = self.blocks.get(size)
-        if queue is None:
-            queue = self.blocks[size] = deque()
-        for _ in range(min(_PROBES, len(queue))):
-            block = queue[0]
+        try:
+            queue = self.blocks[size]
+            for _ in _PROBES:
+                block = queue[0]
+                master = block.master
+                if getrefcount(master) == 3:  # the block's, ours, and the argument
+                    return block, master
+                queue.rotate(-1)
+        except LookupError:  # no block of this size yet, or another thread has given them up
+            pass
+        with self.lock:
+            if self.held + size > self.limit:
+                self._trim()
+            block = Block(size)
             master = block.master
-            if getrefcount(master) == 3:  # the block's, ours, and the argument
-                return block, master
-            queue.rotate(-1)
-        if self.held + size > self.limit:
-            self._trim()
-        block = Block(size)
-        master = block.master
-        self.held += size
-        queue.appendleft(block)
-        return block, master
+            self.held += size
+            self.blocks.setdefault(size, deque()).appendleft(block)
+            return block, master
 
     def _trim(self) -> None:
         """Give up every free block."""
         for queue in self.blocks.values():
-            kept = [b for b in queue if not b.free]
-            self.held -= sum(b.size for b in queue) - sum(b.size for b in kept)
+            blocks = list(queue)  # others may rotate the queue meanwhile
+            kept = [b for b in blocks if not b.free]
+            self.held -= sum(b.size for b in blocks) - sum(b.size for b in kept)
             queue.clear()
             queue.extend(kept)
 
     def live(self) -> int:
         """Bytes that are shown by some array."""
         with self.lock:
-            return sum(b.size for queue in self.blocks.values() for b in queue if not b.free)
+            return sum(b.size for queue in self.blocks.values() for b in list(queue) if not b.free)
 
 
 def _memory() -> int:

@@ -60,8 +60,10 @@ extern "C" { int PyObject_GetBuffer(void*,Buffer*,int); void PyBuffer_Release(Bu
 void*PyTuple_GetItem(void*,long); long PyTuple_Size(void*); }
 struct Input { long ndim; long format; const long*shape; };
 typedef long (*Run)(void**,void(*)(Kernel,void**,long,long),long);
+struct Call { const Input*in; long n; void**P; Run run; long threads, release; };
 // Binds the arrays of a tuple to P[0..n) and runs.  -k-1: array k is not as `in` says (the caller finds out how).
-extern "C" long call(void*arrays,const Input*in,long n,void**P,Run run,long threads,long release){
+extern "C" long call(void*arrays,const Call*c){
+  const Input*in=c->in; const long n=c->n; void**const P=c->P;
   if(PyTuple_Size(arrays)!=n) return -n-1;
   for(long k=0;k<n;k++){
     Buffer b;
@@ -72,8 +74,8 @@ extern "C" long call(void*arrays,const Input*in,long n,void**P,Run run,long thre
     if(!good) return -k-1;
   }
   Ieee mode;
-  if(!release) return run(P,parallel,threads);
-  void*state=PyEval_SaveThread(); long r=run(P,parallel,threads); PyEval_RestoreThread(state);
+  if(!c->release) return c->run(P,parallel,c->threads);
+  void*state=PyEval_SaveThread(); long r=c->run(P,parallel,c->threads); PyEval_RestoreThread(state);
   return r;
 }
 extern "C" long bound(void**P,Run run,long threads){ Ieee mode; return run(P,parallel,threads); }

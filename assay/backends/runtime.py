@@ -27,6 +27,13 @@ class _Input(ctypes.Structure):
     _fields_ = (("ndim", ctypes.c_long), ("format", ctypes.c_long), ("shape", ctypes.c_void_p))
 
 
+class _Call(ctypes.Structure):
+    """What the native call needs to know besides the arrays."""
+
+    _fields_ = (("inputs", ctypes.c_void_p), ("count", ctypes.c_long), ("pointers", ctypes.c_void_p),
+                ("run", ctypes.c_void_p), ("threads", ctypes.c_long), ("release", ctypes.c_long))  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Step:
     """Native code (the exported function `entry`, kernels in it), or the externs that run on the host between."""
@@ -48,11 +55,13 @@ class Layout:
 class _Frame:
     """The pointers of one call in progress; calls from several threads use different frames."""
 
-    __slots__ = ("address", "arena", "pointers", "status")
+    __slots__ = ("address", "arena", "call", "described", "pointers", "status")
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, spec: int, count: int, entry: int, threads: int, release: int) -> None:
         self.pointers = (ctypes.c_void_p * (len(layout.slots) + 1))()
         self.address = ctypes.addressof(self.pointers)
+        self.described = _Call(spec, count, self.address, entry, threads, release)
+        self.call = ctypes.addressof(self.described)
         self.status = np.zeros(max(1, len(layout.failures)), np.int64)
         self.pointers[len(layout.slots)] = self.status.ctypes.data
         self.arena: np.ndarray | None = None
@@ -80,6 +89,7 @@ class Executable:
         self.layout, self._library, self.steps = layout, library, steps
         self._entries = [ctypes.cast(getattr(library, s.entry), ctypes.c_void_p).value if s.entry else 0 for s in steps]
         self._native = threads_.native()
+        self._call = self._native.call
         self._frames: list[_Frame] = []
         inputs = program.inputs
         self._shapes = [(ctypes.c_long * max(1, len(t.shape)))(*t.shape) for t in inputs]
@@ -117,18 +127,16 @@ class Executable:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(self.layout)
+            frame = _Frame(self.layout, self._spec, self._count, self._entries[0] or 0, self.threads, self._release)
         try:
-            pointers, results = frame.pointers, []
+            pointers, results, array = frame.pointers, [], POOL.array
             for slot, shape, dtype, size in self._results:
-                made, pointers[slot] = POOL.array(shape, dtype, size)
+                made, pointers[slot] = array(shape, dtype, size)
                 results.append(made)
             bound = self._bindable(arrays) if self._reinterpreted else tuple(arrays)
             if not self._direct or bound is None:
                 return self._stepwise(tuple(arrays), frame, results)
-            done = self._native.call(
-                bound, self._spec, self._count, frame.address, self._entries[0], self.threads, self._release
-            )
+            done = self._call(bound, frame.call)
             if done:
                 if done > 0:
                     self._fail(done - 1, frame, results, arrays)

@@ -32,7 +32,7 @@ def native() -> Native:
     held = ctypes.PyDLL(library._name)
     call, bound, huge = held.call, library.bound, library.huge
     pointer, number = ctypes.c_void_p, ctypes.c_long
-    call.argtypes, call.restype = [ctypes.py_object, pointer, number, pointer, pointer, number, number], number
+    call.argtypes, call.restype = [ctypes.py_object, pointer], number
     bound.argtypes, bound.restype = [pointer, pointer, number], number
     huge.argtypes, huge.restype = [pointer, ctypes.c_ulong], None
     return Native(call, bound, huge, ctypes.cast(library.parallel, pointer).value or 0)

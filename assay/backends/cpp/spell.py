@@ -84,6 +84,22 @@ def wide(d: DType) -> bool:
     return d.bits == 64
 
 
+_templates: dict[tuple[object, ...], Callable[..., str]] = {}
+_BY_VALUE = frozenset(("shl", "shr", "floordiv", "mod"))  # rows whose spelling looks at the values of the arguments
+_HOLES = ("{0}", "{1}", "{2}")
+
+
+def template(v: Value, *, vector: bool) -> Callable[..., str]:
+    """The text of a row, conversion or bitcast as a function of its argument texts (see `row`)."""
+    if v.op in _BY_VALUE:
+        return row(v, _HOLES[: len(v.args)], vector=vector).format
+    key = (v.op, v.dtype, vector, *[a.dtype for a in v.args])
+    found = _templates.get(key)
+    if found is None:
+        found = _templates[key] = row(v, _HOLES[: len(v.args)], vector=vector).format
+    return found
+
+
 def row(v: Value, a: Sequence[str], *, vector: bool) -> str:
     """The text of a row, conversion or bitcast applied to argument texts (all vectors, or all scalars).
 

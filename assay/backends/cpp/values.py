@@ -39,10 +39,11 @@ class Names(NamedTuple):
 class Block:
     """The body of the loops in `loops`, and what has been printed into it."""
 
-    __slots__ = ("broadcasts", "lines", "loops", "names", "parent", "results")
+    __slots__ = ("broadcasts", "lines", "loops", "names", "parent", "places", "results")
 
     def __init__(self, parent: Block | None, loops: Iterable[Loop] = ()) -> None:
         self.parent, self.loops = parent, frozenset(loops)
+        self.places: dict[frozenset[Loop], Block] = {}
         self.lines: list[str] = []
         self.names: dict[Value, Names] = {}
         self.results: dict[Value, list[Names]] = {}
@@ -142,10 +143,13 @@ class Printer:
 
     def place(self, v: Value) -> Block:
         """The innermost open block whose loops `v` lies within."""
-        b = self.block
-        while b.parent is not None and b.loops.isdisjoint(v.within):
-            b = b.parent
-        return b
+        found = self.block.places.get(v.within)
+        if found is None:
+            found = self.block
+            while found.parent is not None and found.loops.isdisjoint(v.within):
+                found = found.parent
+            self.block.places[v.within] = found
+        return found
 
     def form(self, v: Value) -> tuple[tuple[Loop, ...], bool]:
         """The loops over whose copies `v` exists, outermost first, and whether it is a vector: varies with lanes."""
@@ -278,7 +282,12 @@ class Printer:
         return found
 
     def _print(self, v: Value, folds: list[Value]) -> None:
-        with self.inside(self.place(v)) as block:
+        block = self.place(v)
+        if v.op == "proj":
+            block.names[v] = self.place(v.args[0]).results[v.args[0]][v.attr]
+            return
+        outer, self.block = self.block, block
+        try:
             if v.op == "fold":
                 from assay.backends.cpp.folds import joinable, print_folds
 
@@ -288,18 +297,15 @@ class Printer:
                 from assay.backends.cpp.nest import print_fill
 
                 print_fill(self, v)
-            elif v.op == "proj":
-                block.names[v] = self.place(v.args[0]).results[v.args[0]][v.attr]
             else:
                 reps, vector = self.form(v)
-                found = self._expressions(v, reps, vector=vector)
-                kind = self.type(v, vector=found[1])
-                names = []
-                for text in found[0]:
-                    made = self.name("t")
-                    block.lines.append(f"{kind} {made}={text};")
-                    names.append(made)
-                block.names[v] = Names(reps, names, found[1])
+                texts, vector = self._expressions(v, reps, vector=vector)
+                kind = self.type(v, vector=vector)
+                names = [f"t{k}" for k in itertools.islice(self._serial, len(texts))]
+                block.lines += [f"{kind} {name}={text};" for name, text in zip(names, texts, strict=True)]
+                block.names[v] = Names(reps, names, vector)
+        finally:
+            self.block = outer
 
     def _expressions(self, v: Value, reps: tuple[Loop, ...], *, vector: bool) -> tuple[list[str], bool]:
         """The text of each copy, and whether they are vectors."""
@@ -332,7 +338,7 @@ class Printer:
                 columns.append(self.texts(a, reps, vector=vector))
         if v.op == "convert" and vector and v.args[0].dtype is dt.bool_:
             columns = [self.texts(v.args[0], reps, vector=vector, width=64 if v.dtype is dt.i64 else 32)]
-        return [spell.row(v, a, vector=vector) for a in zip(*columns, strict=True)], vector
+        return list(map(spell.template(v, vector=vector), *columns)), vector
 
     # -------------------------------------------------------------------------------------------- indices
 

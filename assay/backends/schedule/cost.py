@@ -55,7 +55,7 @@ class Loop:
     parent: int
     depth: int
     key: int | tuple[str, int] | None = None
-    also: tuple[int, ...] = ()  # variables that advance together with `var`: the folds that a carry cuts
+    also: tuple[int, ...] = ()  # variables that advance together with `var`: folds in one loop, or cut by one carry
 
 
 class Nest:
@@ -118,7 +118,40 @@ class Nest:
         waiting += [(v, place, k.sizes[v]) for v, place in k.rows.items()]
         for v, place, n in sorted(waiting):  # a fold is numbered before the folds inside it
             tile = self.copies[v] * self.lanes[v]
-            self.loop_of[v] = self._add(v, -(-n // tile), tile, self.at(place))
+            joined = self._beside(v)
+            if joined is None:
+                joined = self._add(v, -(-n // tile), tile, self.at(place))
+            else:
+                self.loops[joined].also += (v,)
+            self.loop_of[v] = joined
+
+    def _beside(self, v: int) -> int | None:
+        """The loop of an earlier fold that fold `v` can share: as long, in the same loops, of the same form."""
+        k = self.summary
+        for u in k.beside.get(v, ()):
+            f, g, at = k.fold_of[v], k.fold_of[u], self.loop_of[u]
+            alike = self.in_lanes(f.varies) == self.in_lanes(g.varies) and (u in self.in_rows) == (v in self.in_rows)
+            shared = (self.loops[at].var, *self.loops[at].also)
+            held = sum(self.copies_of(k.fold_of[w].varies) * k.fold_of[w].accumulators for w in (*shared, v))
+            if alike and held <= self.machine.registers - 4 and all(w in k.beside[v] for w in shared):
+                return at
+        return None
+
+    def accesses(self) -> list[Access]:
+        """The accesses; what two folds in one loop load is loaded once."""
+        if not any(loop.also for loop in self.loops):
+            return self.summary.accesses
+        seen: set[tuple[object, ...]] = set()
+        found: list[Access] = []
+        for a in self.summary.accesses:
+            steps = frozenset((self.loop_of.get(v, -1 - v), d) for v, d in a.steps.items())
+            key = a.tensor, self.at(a.place), a.address.c, steps
+            if a.kind == "load" and not a.bent:
+                if key in seen:
+                    continue
+                seen.add(key)
+            found.append(a)
+        return found
 
     def at(self, place: int) -> int:
         """The innermost loop among the variables of `place` (-1: outside all)."""
@@ -204,7 +237,7 @@ def arithmetic(nest: Nest) -> list[tuple[int, float]]:
         b[0] += n * g.mul
         b[1] += n * g.add
         b[2] += n * g.count
-    for a in k.accesses:
+    for a in nest.accesses():
         b = body(a.place)
         n = copies_of(a.varies)
         b[3] += n * access_cycles(nest, a)
@@ -223,8 +256,9 @@ def arithmetic(nest: Nest) -> list[tuple[int, float]]:
         latency = extra = 0.0
         iterations = nest.iterations(at)
         if v in folds:
-            latency, more, extra = _fold_cycles(nest, folds[v], scalar)
-            throughput += more
+            for w in (v, *loops[at].also):
+                chain, more, once = _fold_cycles(nest, folds[w], scalar)
+                latency, throughput, extra = max(latency, chain), throughput + more, extra + once
             entered = iterations / max(1, loops[at].trips)
             extra = entered * (extra + START[loops[at].trips > 32])
         if v in folds or v in k.rows:
@@ -301,7 +335,7 @@ class _Walk:
 def traffic(nest: Nest) -> dict[str, Traffic]:
     """What misses each cache.  Data that fits in a cache after one call is there at the next."""
     m = nest.machine
-    walks = [_walk(nest, a) for a in nest.summary.accesses]
+    walks = [_walk(nest, a) for a in nest.accesses()]
     result = {level: Traffic() for level in ("l1", "l2", "l3")}
     total = sum(w.total for w in walks) * LINE
     for level, out in result.items():

@@ -233,7 +233,7 @@ class Decisions:
         stack, seen = [t], {t}
         while stack:
             for r in self.readers[stack.pop()]:
-                if r.kind == "let" and len(r.shape) > len(t.shape):
+                if r.kind == "let" and _axes(r) > _axes(t):
                     return True
                 if r not in seen and self.mode[r] == INLINE:
                     seen.add(r)
@@ -467,6 +467,11 @@ class Decisions:
             done.add(id(ready))
             result.append(ready)
         return result
+
+
+def _axes(t: T) -> int:
+    """The axes of more than one element."""
+    return sum(n > 1 for n in t.shape)
 
 
 def _identity(t: T, source: T) -> bool:

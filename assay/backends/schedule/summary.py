@@ -133,10 +133,29 @@ class Summary:
         for t in self.tensors:
             self._tensor(t, top)
         self.fold_of = {f.var: f for f in self.folds}
+        self.beside = self._beside()
 
     def read_in(self, v: int) -> list[Access]:
         """The loads in the loop over fold v whose vectors differ between neighbours of some axis."""
         return [a for a in self.accesses if a.kind != "store" and a.place >> v & 1 and a.varies & self.axes_mask]
+
+    def _beside(self) -> dict[int, tuple[int, ...]]:
+        """A fold -> the folds numbered before it that can run in its loop: as long, in the same loops, independent."""
+        if len(self.folds) < 2:
+            return {}
+        needs = {f.var: set(lang.walk((f.node,))) for f in self.folds}
+        filled = {
+            f.var for f in self.folds
+            if any(e.op in ("load", "load_or_zero") and e.attr[0] in self.local for e in needs[f.var])
+        }  # fmt: skip
+        found: dict[int, tuple[int, ...]] = {}
+        for f in self.folds:
+            found[f.var] = tuple(
+                g.var for g in self.folds
+                if g.var < f.var and g.n == f.n and g.place == f.place and not {f.var, g.var} & filled
+                and f.node not in needs[g.var] and g.node not in needs[f.var]
+            )  # fmt: skip
+        return found
 
     # -------------------------------------------------------------------------------------------- tensors
 

@@ -209,3 +209,21 @@ def test_a_transposed_read_keeps_its_loops():
     x = input("x", (6, 5), dt.f32)
     _, plan = entry(whole(lang.tensor((5, 6), lambda i, j: x[j, i] * 2.0)), TARGET)
     assert plan.kernels[0].tensors[0].shape == (5, 6)
+
+
+@pytest.mark.parametrize("columns", [(), (1,)], ids=["sums of shape (n,)", "sums of shape (n, 1)"])
+def test_rows_that_are_summed_and_written_are_one_kernel(columns):
+    x = m("x", 8192, 1024)
+    zero = lang.const(0.0, dt.f32)
+
+    def sums(term):
+        def body(i, *_):
+            return lang.fold(1024, zero, lambda a, k: a + term(x[i, k]))
+
+        return lang.tensor((8192, *columns), body)
+
+    s, q = sums(lambda v: v), sums(lambda v: v * v)
+    rest = (0,) * len(columns)
+    y = lang.tensor(x.shape, lambda i, j: x[i, j] * s[(i, *rest)] - q[(i, *rest)])
+    _, plan = entry(whole(y), TARGET)
+    assert len(plan.kernels) == 1

@@ -116,3 +116,26 @@ def test_eight_byte_types_cost_twice():
     a = (tensor((64, 1024), lambda i, j: op("mul", input("d", (64, 1024), w.dt.f64)[i, j], 2.0)),)
     b = (tensor((64, 1024), lambda i, j: op("mul", matrix(64, 1024)[i, j], 2.0)),)
     assert seconds(a, Schedule(1, 2)) > 1.4 * seconds(b, Schedule(1, 2))
+
+
+def two_row_sums(second):
+    """Sums over k of x[i, k] and of second(x[i, k], the first sum)."""
+    x, zero = matrix(4096, 4096), const(0.0, w.f32)
+
+    def body(i):
+        first = fold(4096, zero, lambda a, k: a + x[i, k])
+        return first + fold(4096, zero, lambda a, k: a + second(x[i, k], first))
+
+    return (tensor((4096,), body),)
+
+
+def test_independent_folds_share_a_loop_and_what_they_load():
+    nest = Nest(Summary(two_row_sums(lambda v, _: v * v), PRICES), Schedule(fold="rowvec"), MACHINE)
+    assert len(nest.loops) == 2
+    assert [a.kind for a in nest.accesses()] == ["load", "store"]
+
+
+def test_a_fold_that_needs_another_has_its_own_loop():
+    nest = Nest(Summary(two_row_sums(lambda v, s: v * s), PRICES), Schedule(fold="rowvec"), MACHINE)
+    assert len(nest.loops) == 3
+    assert [a.kind for a in nest.accesses()] == ["load", "load", "store"]

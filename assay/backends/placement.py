@@ -19,14 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.backends.plan import Kernel
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
-from assay.core.lang import E, T, accumulators, axes, expand, walk
+from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
+from assay.core.lang import input as tensor_input
+from assay.core.row import TABLE
 
 if TYPE_CHECKING:
     from assay.verify.bounds import ProvenProgram
@@ -316,7 +318,7 @@ class Placement:
                 return below
             fill, scope = self._fill(e, env, opened)
             return below if scope is None else [(fill.tensor.body, scope)]
-        meaning = expand(e)
+        meaning = e if _composition(e) else expand(e)
         return [(meaning, env)] if meaning is not e else [(d, env) for d in e.deps]
 
     def _make(self, e: E, env: Scope, key: Any, opened: dict[Any, Any]) -> Value:
@@ -335,13 +337,26 @@ class Placement:
             return self._value(op, atoms, i, e.dtype, self._within((i,), atoms), self._varies((i,), atoms), interval)
         if op in ("load", "load_or_zero"):
             return self._load(e, env)
-        meaning = expand(e)
+        steps = _composition(e)
+        meaning = e if steps else expand(e)
         if meaning is not e:
             return self._memo[self._key(meaning, env)]
         args = tuple([self._memo[self._key(a, env)] for a in e.args])
+        if steps:
+            return self._compose(steps, args)
         if op == "proj":
             return self._value(op, args, e.attr, e.dtype, args[0].within, args[0].varies, interval)
         return args[0] if op == "stop" else self._row(op, args, e.dtype, interval)
+
+    def _compose(self, steps: Sequence[_Step], args: tuple[Value, ...]) -> Value:
+        """The value of a named row of `args`: the steps of its composition in order."""
+        made = list(args)
+        for s in steps:
+            if s.op == "const":
+                made.append(self._value(s.op, (), s.attr, s.dtype, _NONE, _NONE, s.interval))
+            else:
+                made.append(self._row(s.op, tuple([made[k] for k in s.args]), s.dtype, s.interval))
+        return made[-1]
 
     # -------------------------------------------------------------------------------------------- folds
 
@@ -481,6 +496,56 @@ class Placement:
     def roots(self) -> list[Value]:
         """The values that are stored or checked, or say where."""
         return [v for s in self.stores for v in (s.value, s.cond, *s.atoms) if v is not None]
+
+
+# ------------------------------------------------------------------------------------------------ named rows
+
+
+class _Step(NamedTuple):
+    """A constant, or a primitive row applied to `args`: numbers of arguments of the composition, then of earlier steps."""
+
+    op: str
+    args: tuple[int, ...]
+    attr: Any
+    dtype: DType
+    interval: tuple[int, int]
+
+
+def _composition(e: E) -> tuple[_Step, ...]:
+    """The primitive rows that the named row `e` of floats means; () for others: integer intervals may decide selects."""
+    r = TABLE.get(e.op)
+    if r is None or r.kind != "named" or not all(a.dtype.is_float for a in e.args):
+        return ()
+    return _steps(e.op, tuple([a.dtype for a in e.args]))
+
+
+@cache
+def _steps(name: str, dtypes: tuple[DType, ...]) -> tuple[_Step, ...]:
+    """The composition of a named row for arguments of these types; () where it is no composition of rows alone."""
+    args = tuple(load(tensor_input(f"argument {k}", (), d)) for k, d in enumerate(dtypes))
+    number: dict[E, int] = {a: k for k, a in enumerate(args)}
+    steps: list[_Step] = []
+    stack = [expand(op(name, *args))]
+    while stack:
+        e = stack[-1]
+        meaning = expand(e)
+        missing = [a for a in ((meaning,) if meaning is not e else e.args) if a not in number]
+        if missing and e not in number:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if e in number:
+            continue
+        if meaning is not e:
+            number[e] = number[meaning]
+        elif e.op == "stop":
+            number[e] = number[e.args[0]]
+        elif e.op == "const" or (e.op in TABLE and e.attr is None) or e.op in ("convert", "bitcast"):
+            number[e] = len(args) + len(steps)
+            steps.append(_Step(e.op, tuple([number[a] for a in e.args]), e.attr, e.dtype, (e.lo, e.hi)))
+        else:
+            return ()
+    return tuple(steps)
 
 
 # ------------------------------------------------------------------------------------------------ walks

@@ -92,6 +92,8 @@ class Printer:
         self._needs: dict[Value, set[Value]] = {}
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
+        self.constants: dict[Value, Names] = {}
+        self._constant_vectors: dict[tuple[Value, int], list[str]] = {}
         self.loop_of = {x.var: x for x in placement.loops}
         self._forms: dict[frozenset[Loop], tuple[tuple[Loop, ...], bool]] = {}
         self._serial = itertools.count()
@@ -178,9 +180,9 @@ class Printer:
 
     def names(self, v: Value) -> Names:
         """The names of a value that has been printed (or of a constant)."""
-        if v.op == "const":
-            return Names((), [spell.constant(v.attr, v.dtype)], False)
-        found = self.place(v).names.get(v)
+        found = self.constants.get(v) if v.op == "const" else self.place(v).names.get(v)
+        if found is None and v.op == "const":
+            found = self.constants[v] = Names((), [spell.constant(v.attr, v.dtype)], False)
         if found is None:
             raise InternalError(f"{v!r} is used before it is printed")
         return found
@@ -222,7 +224,10 @@ class Printer:
 
     def _broadcast(self, v: Value, names: Names, width: int) -> list[str]:
         if v.op == "const":
-            return [spell.broadcast(t, v.dtype, width) for t in names.texts]
+            found = self._constant_vectors.get((v, width))
+            if found is None:
+                found = self._constant_vectors[v, width] = [spell.broadcast(t, v.dtype, width) for t in names.texts]
+            return found
         block = self.place(v)
         if block is self.block:  # at each use: a register is taken for as short as possible, and g++ shares equal ones
             return [spell.broadcast(t, v.dtype, width) for t in names.texts]
@@ -271,8 +276,9 @@ class Printer:
         ordered = sorted(pending, key=lambda v: v.order)
         folds = [v for v in ordered if v.op == "fold"]
         for v in ordered:
-            if v not in self.place(v).names:
-                self._print(v, folds)
+            block = self.place(v)
+            if v not in block.names:
+                self._print(v, block, folds)
 
     def needs(self, v: Value) -> set[Value]:
         """Everything that the fold `v` is made of."""
@@ -281,8 +287,7 @@ class Printer:
             found = self._needs[v] = reachable((v,))
         return found
 
-    def _print(self, v: Value, folds: list[Value]) -> None:
-        block = self.place(v)
+    def _print(self, v: Value, block: Block, folds: list[Value]) -> None:
         if v.op == "proj":
             block.names[v] = self.place(v.args[0]).results[v.args[0]][v.attr]
             return
@@ -333,7 +338,7 @@ class Printer:
         columns = []
         for a in v.args:
             if a.dtype is dt.bool_ and vector:
-                columns.append(self.texts(a, reps, vector=vector, width=width or (self.width(a) if self.names(a).vector else 32)))
+                columns.append(self.texts(a, reps, vector=True, width=width or (self.width(a) if self.names(a).vector else 32)))
             else:
                 columns.append(self.texts(a, reps, vector=vector))
         if v.op == "convert" and vector and v.args[0].dtype is dt.bool_:

@@ -96,6 +96,7 @@ class Printer:
         self._constant_vectors: dict[tuple[Value, int], list[str]] = {}
         self.loop_of = {x.var: x for x in placement.loops}
         self._forms: dict[frozenset[Loop], tuple[tuple[Loop, ...], bool]] = {}
+        self._indices: dict[tuple[object, ...], Ix] = {}
         self._serial = itertools.count()
         self._counters = itertools.count()
         self._coordinates: dict[tuple[tuple[Loop, int], ...], list[dict[Loop, int]]] = {}
@@ -131,14 +132,19 @@ class Printer:
             self.rep[loop] = rep
         else:
             self.rep.pop(loop, None)
-        self._forms.clear()
+        self._forget()
         try:
             yield
         finally:
-            self._forms.clear()
+            self._forget()
             self.rep.pop(loop, None)
             if old is not None:
                 self.rep[loop] = old
+
+    def _forget(self) -> None:
+        """What was found for the copies of the open loops no longer holds."""
+        self._forms.clear()
+        self._indices.clear()
 
     def line(self, text: str) -> None:
         self.block.lines.append(text)
@@ -352,11 +358,16 @@ class Printer:
         if not i.terms:
             return i
 
-        def atom(a: Var | Val) -> Ix:
-            loop = self.loop_of.get(a)  # type: ignore[arg-type]
-            return ix(a) if loop is None else self.at[loop][at.get(loop, 0)]
+        key = (i, *at.items())
+        found = self._indices.get(key)
+        if found is None:
 
-        return rewrite(i, atom)
+            def atom(a: Var | Val) -> Ix:
+                loop = self.loop_of.get(a)  # type: ignore[arg-type]
+                return ix(a) if loop is None else self.at[loop][at.get(loop, 0)]
+
+            found = self._indices[key] = rewrite(i, atom)
+        return found
 
     def at_lane(self, i: Ix, lane: int) -> Ix:
         """`i` in one lane."""

@@ -100,10 +100,10 @@ class Executable:
         self._inputs = (_Input * max(1, len(inputs)))(*described)
         self._spec = ctypes.addressof(self._inputs)
         self._count = len(inputs)
-        made = [t for t in dict.fromkeys(program.outputs) if t.kind != "input"]
-        self._results = [(layout.slots[t], t.shape, t.dtype.numpy, size_class(size_of(t))) for t in made]
-        self._made = made
-        self._direct = program.outputs == tuple(made) and len(steps) == 1 and steps[0].entry is not None
+        computed = [t for t in dict.fromkeys(program.outputs) if t.kind != "input"]
+        self._results = [(layout.slots[t], t.shape, t.dtype.numpy, size_class(size_of(t))) for t in computed]
+        self._made = computed
+        self._direct = program.outputs == tuple(computed) and len(steps) == 1 and steps[0].entry is not None
         self._reinterpreted = [k for k, t in enumerate(inputs) if t.dtype is bf16]
         total = sum(size_of(t) for t in layout.slots)
         self._release = int(total >= RELEASE)

@@ -454,6 +454,8 @@ class Placement:
             return found.attr, None
         if t.kind != "let":
             raise InternalError(f"only a let can live in a row buffer, not {t.kind} {t!r}")
+        if any(i.lo < 0 or i.hi >= n for i, n in zip(lead, t.shape, strict=False)):
+            raise InternalError(f"a row buffer of {t!r} is asked for rows {list(lead)}, which it may not have")
         key = ("fill", t, lead)
         if key not in opened:
             shape = t.shape[len(lead) :]

@@ -62,6 +62,17 @@ class Group:
         return Group(made, self.sources, (), self.tensors)
 
 
+def leads_inside(tensors: tuple[T, ...], local: Local) -> bool:
+    """Whether every row buffer is only asked for rows that its tensor has: elsewhere there is nothing to fill it with."""
+    leads = dict(local)
+    read = lang.walk([e for t in (*tensors, *leads) for e in lang.bodies(t)]) if leads else []
+    return all(
+        0 <= i.lo and i.hi < n
+        for e in read if e.op in ("load", "load_or_zero") and e.attr[0] in leads
+        for i, n in list(zip(e.attr[1], e.attr[0].shape, strict=True))[: leads[e.attr[0]]]
+    )  # fmt: skip
+
+
 def _inside(t: T) -> bool:
     """Whether the interval of every index shows that it is in bounds."""
     loads = [e for e in lang.walk((t.body,)) if e.op in ("load", "load_or_zero")]
@@ -121,7 +132,8 @@ class Model:
         if found is None:
             summary = self.summary(tensors, local)
             room = self.machine.l2 // 4
-            legal = summary.fillable and all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
+            fits = all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
+            legal = summary.fillable and fits and leads_inside(tensors, local)
             found = self.memory[key] = rank(summary, self.machine, COARSE) if legal else []
         return found
 

@@ -28,6 +28,7 @@ from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
 from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
 from assay.core.lang import input as tensor_input
+from assay.core.lang.expressions import union
 from assay.core.row import TABLE
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class Placement:
         return found
 
     def _row(self, op: str, args: tuple[Value, ...], dtype: DType, interval: tuple[int, int]) -> Value:
-        within, varies = _union([a.within for a in args]), _union([a.varies for a in args])
+        within, varies = union([a.within for a in args], _NONE), union([a.varies for a in args], _NONE)
         return self._value(op, args, None, dtype, within, varies, interval)
 
     def _key(self, e: E, env: Scope) -> tuple[E, int]:
@@ -371,7 +372,8 @@ class Placement:
         outer = {v for v in e.free if self._loop_of.get(env[v].terms[0][0] if env[v].terms else v, loop).fold}  # type: ignore[arg-type]
         if outer:
             read = [a for a in walk((e,)) if a.op == "acc" and a.attr[0] in outer]
-            varies = _union([varies, *(self._memo[self._key(a, env)].varies for a in read if self._key(a, env) in self._memo)])
+            known = [self._memo[self._key(a, env)].varies for a in read if self._key(a, env) in self._memo]
+            varies = union([varies, *known], _NONE)
             for a in read:
                 owner = self._loop_of[env[a.attr[0]].terms[0][0]].fold  # type: ignore[index]
                 varies = varies | (owner.varies if owner else _NONE)
@@ -424,11 +426,11 @@ class Placement:
 
     def _within(self, indices: Iterable[Ix], atoms: Iterable[Value]) -> frozenset[Loop]:
         own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
-        return _union([own, *(a.within for a in atoms)])
+        return union([own, *(a.within for a in atoms)], _NONE)
 
     def _varies(self, indices: Iterable[Ix], atoms: Iterable[Value]) -> frozenset[Loop]:
         own = frozenset(self._loop_of[v] for i in indices for v in i.free if v in self._loop_of)
-        return _union([own, *(a.varies for a in atoms)])
+        return union([own, *(a.varies for a in atoms)], _NONE)
 
     def _load(self, e: E, env: Scope) -> Value:
         t, indices = e.attr
@@ -584,18 +586,6 @@ def flatten(shape: Sequence[int], indices: Sequence[Ix]) -> Ix:
         parts.append((stride, i))
         stride *= n
     return affine(parts)
-
-
-def _union(sets: Sequence[frozenset[Loop]]) -> frozenset[Loop]:
-    result = _NONE
-    for s in sets:
-        if s is result or not s:
-            continue
-        if not result or result <= s:
-            result = s
-        elif not s <= result:
-            result = result | s
-    return result
 
 
 __all__ = [

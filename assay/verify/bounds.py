@@ -14,7 +14,7 @@ reported as guarded.  How each fact is decided: verify/integers.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from assay.core.lang import E, Program, T, axes, bodies, walk
 from assay.core.text import Names, domain, sum_text
 from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
-from assay.verify.integers import Answer, Goal, Hypothesis, decide, magnitude, split, value_at
+from assay.verify.integers import Answer, Fact, Goal, Hypothesis, decide, magnitude, split, value_at
 from assay.verify.terms import Atom
 from assay.verify.verdict import Verdict
 
@@ -47,6 +47,7 @@ class Obligation:
 
     `status`   proved; kept (the run-time check, or the floor division, that makes up for it); refuted; unknown
     `how`      the step that settled it
+    `facts`    the integer facts that were asked of it: all of them hold, where it is proved (verify/certificate.py)
     `witness`  values of the variables and of inputs for which the fact fails, and the indices that then go out
     `message`  of a kept check: what it says when it fails
     """
@@ -58,6 +59,11 @@ class Obligation:
     text: Texts
     node: E | Ix | Div | None = None
     answer: Answer | None = None
+    asked: Callable[[], Iterable[Fact]] = tuple
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        return tuple(dict.fromkeys(self.asked()))
 
     @property
     def where(self) -> str:
@@ -328,8 +334,8 @@ class _Prover:
                      frozenset(self.wide), frozenset(self.floors))  # fmt: skip
 
     def _owe(self, kind: str, t: T, status: str, how: str, node: E | Ix | Div | None = None,
-             answer: Answer | None = None) -> None:  # fmt: skip
-        self.obligations.append(Obligation(kind, t, status, how, self.text, node, answer))
+             answer: Answer | None = None, asked: Callable[[], Iterable[Fact]] = tuple) -> None:  # fmt: skip
+        self.obligations.append(Obligation(kind, t, status, how, self.text, node, answer, asked))
 
     def _tensor(self, t: T) -> None:
         nodes = walk(bodies(t))
@@ -340,14 +346,15 @@ class _Prover:
                 continue
             goal = _inside(e.attr[0].shape, e.attr[1])
             if _intervals_suffice(e):
-                self._owe("bounds", t, PROVED, _how_intervals(e.attr[1]), e)
+                self._owe("bounds", t, PROVED, _how_intervals(e.attr[1]), e, asked=_asked(goal))
                 continue
             known = known or paths(t)
             self._load(t, e, goal, known[e])
         if t.kind == "scatter":
-            answer = decide(_inside(t.shape, t.indices))
+            goal = _inside(t.shape, t.indices)
+            answer = decide(goal)
             how = _how_intervals(t.indices) if answer.how == "intervals" else answer.how
-            self._owe("bounds", t, answer.status, how, None, answer)
+            self._owe("bounds", t, answer.status, how, None, answer, _asked(goal))
         if t.kind == "require":
             self._require(t)
         self._width(t, nodes, loads, known)
@@ -360,23 +367,25 @@ class _Prover:
             if free.status == PROVED:
                 alternatives = {_ALWAYS}
                 self.guarded.discard((t, e))
-        answers = [decide(goal, p) for p in sorted(alternatives, key=_path_key)]
+        asked = _asked(goal, *sorted(alternatives, key=_path_key))
+        answers = [decide(f.goal, f.hypotheses) for f in asked()]
         worst = next((a for s in (REFUTED, UNKNOWN) for a in answers if a.status == s), None)
         if worst is not None:
-            self._owe("bounds", t, worst.status, worst.how, e, worst)
+            self._owe("bounds", t, worst.status, worst.how, e, worst, asked)
             return
         how = ", ".join(dict.fromkeys(a.how for a in answers))
-        self._owe("bounds", t, PROVED, how if (t, e) not in self.guarded else f"{how}, under its guard", e, answers[0])
+        self._owe("bounds", t, PROVED, how if (t, e) not in self.guarded else f"{how}, under its guard", e, answers[0], asked)
         if (t, e) not in self.guarded:
             self.in_bounds.add((t, e))
 
     def _require(self, t: T) -> None:
         kind = "bounds" if t.message.startswith("[IndexError]") else "check"
-        answer = decide(Goal(condition=t.cond))
+        goal = Goal(condition=t.cond)
+        answer = decide(goal)
         if answer.status == PROVED:
-            self._owe(kind, t, PROVED, f"always holds: {answer.how}", None, answer)
+            self._owe(kind, t, PROVED, f"always holds: {answer.how}", None, answer, _asked(goal))
         else:
-            self._owe(kind, t, KEPT, "checked at run time", None, answer)
+            self._owe(kind, t, KEPT, "checked at run time", None, answer, _asked(goal))
 
     # -------------------------------------------------------------------------------------------- width
 
@@ -391,15 +400,19 @@ class _Prover:
         if t.kind == "scatter":
             addressed.append((t.shape, t.indices, None))
         why, wide = "int32: intervals", f"int64: {t.size} elements" if t.size > INT32[1] else ""
+        small: list[tuple[tuple[int, ...], tuple[Ix, ...]]] = []
+        large: list[Fact] = []
         for shape, indices, e in addressed:
             if sum(s * magnitude(i) for s, i in zip(_strides(shape), indices, strict=True)) <= INT32[1]:
+                small.append((shape, indices))
                 continue
-            parts = _steps((affine(zip(_strides(shape), indices, strict=True)), *indices))
-            narrow = decide(Goal(tuple((p, *INT32) for p in parts)))
+            goal = _narrow(shape, indices)
+            narrow = decide(goal)
             if narrow.status == PROVED:
                 why = f"int32: {narrow.how}"
+                small.append((shape, indices))
                 continue
-            wide = wide or f"int64: an index {_reaches(parts, narrow)}"
+            wide = wide or f"int64: an index {_reaches([i for i, _, _ in goal.ranges], narrow)}"
             known = known or paths(t)
             for i in indices:
                 goal = Goal(tuple((p, *INT64) for p in _divided(i)))
@@ -407,22 +420,24 @@ class _Prover:
                     full = decide(goal, path)
                     if full.status != PROVED:
                         self.wide.add(t)
-                        self._owe("width", t, full.status, full.how, i if full.point else e, full)
+                        self._owe("width", t, full.status, full.how, i if full.point else e, full, _asked(goal, path))
                         return
+                    large.append(Fact(goal, path))
         if wide:
             self.wide.add(t)
-        self._owe("width", t, PROVED, wide or why)
+        self._owe("width", t, PROVED, wide or why, asked=lambda: [*(Fact(_narrow(*x)) for x in small), *large])
 
     # -------------------------------------------------------------------------------------------- sign
 
     def _sign(self, t: T, nodes: list[E]) -> None:
         for d in dict.fromkeys(_divisions(t, nodes)):
-            answer = decide(Goal(((d.e, 0, max(0, d.e.hi)),)))
+            goal = Goal(((d.e, 0, max(0, d.e.hi)),))
+            answer = decide(goal)
             if answer.status == PROVED:
-                self._owe("sign", t, PROVED, answer.how, d, answer)
+                self._owe("sign", t, PROVED, answer.how, d, answer, _asked(goal))
             else:
                 self.floors.add((t, d))
-                self._owe("sign", t, KEPT, "emitted as a floor division", d, answer)
+                self._owe("sign", t, KEPT, "emitted as a floor division", d, answer, _asked(goal))
 
 
 def _divisions(t: T, nodes: list[E]) -> Iterator[Div]:
@@ -443,6 +458,17 @@ def _path_key(p: Path) -> list[tuple[int, int, bool]]:
 
 def _inside(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
     return Goal(tuple((i, 0, n - 1) for i, n in zip(indices, shape, strict=True)))
+
+
+def _asked(goal: Goal, *alternatives: Path) -> Callable[[], Iterable[Fact]]:
+    """The goal under each of the alternatives (without any: under no hypothesis)."""
+    return lambda: [Fact(goal, p) for p in alternatives or (_ALWAYS,)]
+
+
+def _narrow(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
+    """int32 holds the indices, the address, and every step of computing them."""
+    parts = _steps((affine(zip(_strides(shape), indices, strict=True)), *indices))
+    return Goal(tuple((p, *INT32) for p in parts))
 
 
 def _intervals_suffice(load: E) -> bool:

@@ -66,6 +66,20 @@ class Answer:
     unreachable: bool = False
 
 
+@dataclass(frozen=True)
+class Fact:
+    """A goal, at every point at which the hypotheses hold: one question of `decide`."""
+
+    goal: Goal
+    hypotheses: frozenset[Hypothesis] = frozenset()
+
+    @property
+    def question(self) -> Question:
+        """The question with loads of integer lets and requires replaced by what they mean."""
+        hypotheses = _ordered(self.hypotheses)
+        return Question(*(inline(self.goal, hypotheses) or (self.goal, hypotheses)))
+
+
 _answers: dict[tuple[Goal, frozenset[Hypothesis]], Answer] = {}
 
 
@@ -74,8 +88,12 @@ def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = ()) -> Answer:
     key = goal, frozenset(hypotheses)
     found = _answers.get(key)
     if found is None:
-        found = _answers[key] = _decide(goal, tuple(sorted(key[1], key=lambda h: (h[0].digest, h[0].id, h[1]))))
+        found = _answers[key] = _decide(goal, _ordered(key[1]))
     return found
+
+
+def _ordered(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
+    return tuple(sorted(hypotheses, key=lambda h: (h[0].digest, h[0].id, h[1])))
 
 
 def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
@@ -305,7 +323,11 @@ class Question:
 
     def terms(self, algebra: Any, atoms: dict[Atom, Any]) -> tuple[Any, Any]:
         """(hypotheses, goal) as terms; the hypotheses include that equal reads of one tensor have equal values."""
-        reading = Reading(algebra, atoms)
+        return self.read(Reading(algebra, atoms))
+
+    def read(self, reading: Reading) -> tuple[Any, Any]:
+        """`terms`, by this reading, which then knows the terms of the nodes."""
+        algebra = reading.algebra
         reading.read(self.nodes)
         holds = algebra.boolean(True)
         for e, positive in self.hypotheses:

@@ -125,6 +125,7 @@ _vars: dict[tuple[int, int], Var] = {}
 _divs: dict[tuple[Ix, int], Div] = {}
 _vals: dict[E, Val] = {}
 _ixs: dict[tuple[int, Terms], Ix] = {}
+_quotients: dict[tuple[Ix, int], Ix] = {}
 
 
 def variable(level: int, n: int) -> Var:
@@ -274,8 +275,15 @@ def _unit(e: Ix, c: int) -> Ix | None:
 
 
 def _nested(e: Ix, c: int) -> Ix | None:
-    if e.c == 0 and len(e.terms) == 1 and e.terms[0][1] == 1 and type(a := e.terms[0][0]) is Div:
+    if (a := _division(e)) is not None:
         return floordiv(a.e, a.c * c)
+    return None
+
+
+def _division(e: Ix) -> Div | None:
+    """The division that `e` is, if it is one."""
+    if e.c == 0 and len(e.terms) == 1 and e.terms[0][1] == 1 and type(a := e.terms[0][0]) is Div:
+        return a
     return None
 
 
@@ -295,7 +303,7 @@ def _split(e: Ix, g: int, enough: Callable[[int, int], bool]) -> tuple[Ix, int, 
             low2 = _plain_interval(constant2 % g, tuple((a, k) for a, k in terms2 if k % g))
             taken = [*offsets, m * (b - 1)] if m % g else offsets
             lo2, hi2 = low2[0] + sum(min(0, x) for x in taken), low2[1] + sum(max(0, x) for x in taken)
-            if hi2 - lo2 < hi - lo:
+            if (hi2 - lo2, not enough(lo2, hi2)) < (hi - lo, not enough(lo, hi)):
                 lo, hi, best = lo2, hi2, (m, constant2, terms2, taken)
         if best is None:
             return None
@@ -328,10 +336,12 @@ def _common_factor(e: Ix, c: int) -> Ix | None:
 
 
 def _low_part(e: Ix, c: int) -> Ix | None:
-    for g in sorted({k for _, k in e.terms if k > 1 and c % k == 0}, reverse=True):
+    steps = {k for _, k in e.terms} | {k for *_, terms in _without_digit(e.c, e.terms) for _, k in terms}
+    for g in sorted((k for k in steps if k > 1 and c % k == 0), reverse=True):
         found = _split(e, g, lambda lo, hi, g=g: 0 <= lo and hi < g)
-        # a division that stays inside would be nested again by sum_nested
-        if found and (found[0].terms == _high(e, g) or all(k % (c // g) == 0 for a, k in found[0].terms if type(a) is Div)):
+        # a division that stays inside would be nested again by sum_nested, unless it is all there is
+        whole = found and (_division(found[0]) or all(k % (c // g) == 0 for a, k in found[0].terms if type(a) is Div))
+        if found and (whole or found[0].terms == _high(e, g)):
             return floordiv(found[0], c // g)
     return None
 
@@ -372,6 +382,11 @@ def floordiv(e: Ix, c: int) -> Ix:
         raise ValueError(f"index division by {c}; the divisor must be a positive integer")
     if not e.terms:
         return _ix(e.c // c, ())
+    found = _quotients.get((e, c))
+    return found if found is not None else _quotients.setdefault((e, c), _quotient(e, c))
+
+
+def _quotient(e: Ix, c: int) -> Ix:
     for rule in RULES:
         result = rule.apply(e, c)
         if result is not None and not any(type(a) is Div and _exceeds(a.e) for a, _ in result.terms):

@@ -17,7 +17,7 @@ from assay.core.index import Ix
 from assay.core.lang import E, T, const, index, load, load_or_zero, op, select
 from assay.core.operators.build import elements, fold_axes, lift, same_type
 from assay.core.operators.guards import both, inside
-from assay.core.operators.registry import operator
+from assay.core.operators.registry import operator, register
 from assay.core.operators.samples import FLOATS, like, listed
 from assay.core.operators.views import reindexed
 
@@ -125,20 +125,28 @@ def _unbatched(y: T, *, batched: bool) -> T:
     return y if batched else reindexed(y, y.shape[1:])
 
 
-def _convolved(x: T, w: T, bias: T | None, axes: int, stride: Sizes, padding: Sizes | str, dilation: Sizes,
-               groups: int) -> T:  # fmt: skip
+def conv(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes | str, dilation: Sizes, groups: int) -> T:
+    """The convolution of [n, c, *s] with [o, c / groups, *k], len(stride) axes: a fold of fma over (c, *k), the bias last."""
+    axes = len(stride)
     x, batched = _batched(x, axes)
     if isinstance(padding, str):
-        _checked(x, w, bias, axes, groups, transposed=False)
+        _checked(x, weight, bias, axes, groups, transposed=False)
         if padding not in ("same", "valid"):
             raise UserError(f"padding={padding!r}; allowed: 'same', 'valid', or numbers")
         if padding == "same" and any(s != 1 for s in stride):
             raise UserError(f"padding='same' needs stride 1, not {list(stride)}")
-        total = [d * (k - 1) * (padding == "same") for d, k in zip(dilation, w.shape[2:], strict=True)]
+        total = [d * (k - 1) * (padding == "same") for d, k in zip(dilation, weight.shape[2:], strict=True)]
         before, after = [t // 2 for t in total], [t - t // 2 for t in total]
     else:
         before = after = list(padding)
-    return _unbatched(correlate(x, w, bias, stride, before, after, dilation, groups), batched=batched)
+    return _unbatched(correlate(x, weight, bias, stride, before, after, dilation, groups), batched=batched)
+
+
+def conv_transpose(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, output_padding: Sizes, groups: int,
+                   dilation: Sizes) -> T:  # fmt: skip
+    """The transposed convolution of [n, c, *s] with [c, o / groups, *k]: a fold of fma over (c, *k), the bias last."""
+    x, batched = _batched(x, len(stride))
+    return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
 
 
 _SAMPLES_1 = ((like(1, 2, 5), like(3, 2, 3), like(3), (1,), (0,), (1,), 1),
@@ -163,33 +171,6 @@ def _named(rows: Sequence[tuple[Any, ...]]) -> Any:
     return listed(*((*row[:4], "valid", *row[5:]) for row in rows), *((*row[:4], "same", *row[5:]) for row in unit))
 
 
-@operator("conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, "
-          "int groups=1) -> Tensor", samples=listed(*_SAMPLES_1))  # fmt: skip
-@operator("conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', "
-          "int[1] dilation=1, int groups=1) -> Tensor", samples=_named(_SAMPLES_1))  # fmt: skip
-def conv1d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes | str, dilation: Sizes, groups: int) -> T:
-    """The convolution of [n, c, l] with [o, c / groups, k]: a fold of fma over (channel, k), the bias last."""
-    return _convolved(x, weight, bias, 1, stride, padding, dilation, groups)
-
-
-@operator("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, "
-          "int groups=1) -> Tensor", samples=listed(*_SAMPLES_2))  # fmt: skip
-@operator("conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
-          "int[2] dilation=1, int groups=1) -> Tensor", samples=_named(_SAMPLES_2))  # fmt: skip
-def conv2d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes | str, dilation: Sizes, groups: int) -> T:
-    """The convolution of [n, c, h, w] with [o, c / groups, kh, kw]: a fold of fma over (channel, kh, kw), the bias last."""
-    return _convolved(x, weight, bias, 2, stride, padding, dilation, groups)
-
-
-@operator("conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, "
-          "int groups=1) -> Tensor", samples=listed(*_SAMPLES_3))  # fmt: skip
-@operator("conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
-          "int[3] dilation=1, int groups=1) -> Tensor", samples=_named(_SAMPLES_3))  # fmt: skip
-def conv3d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes | str, dilation: Sizes, groups: int) -> T:
-    """The convolution of [n, c, d, h, w] with [o, c / groups, kd, kh, kw]: a fold over (channel, kd, kh, kw), the bias last."""
-    return _convolved(x, weight, bias, 3, stride, padding, dilation, groups)
-
-
 _TRANSPOSED_1 = ((like(1, 2, 4), like(2, 3, 3), like(3), (2,), (1,), (1,), 1, (1,)),
                  (like(2, 4, 3), like(4, 1, 2), None, (1,), (0,), (0,), 2, (2,)))
 _TRANSPOSED_2 = ((like(1, 2, 3, 3), like(2, 3, 3, 3), like(3), (2, 2), (1, 1), (1, 0), 1, (1, 1)),
@@ -198,31 +179,14 @@ _TRANSPOSED_2 = ((like(1, 2, 3, 3), like(2, 3, 3, 3), like(3), (2, 2), (1, 1), (
 _TRANSPOSED_3 = ((like(1, 2, 2, 2, 2), like(2, 1, 2, 1, 2), like(1), (1, 2, 1), (0, 0, 1), (0, 1, 0), 1, (1, 1, 1)),)
 
 
-@operator("conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
-          "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor", samples=listed(*_TRANSPOSED_1))  # fmt: skip
-def conv_transpose1d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, output_padding: Sizes,
-                     groups: int, dilation: Sizes) -> T:  # fmt: skip
-    """The transposed convolution of [n, c, l] with [c, o / groups, k]: a fold of fma over (channel, k), the bias last."""
-    x, batched = _batched(x, 1)
-    return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
-
-
-@operator("conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
-          "int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor", samples=listed(*_TRANSPOSED_2))  # fmt: skip
-def conv_transpose2d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, output_padding: Sizes,
-                     groups: int, dilation: Sizes) -> T:  # fmt: skip
-    """The transposed convolution of [n, c, h, w] with [c, o / groups, kh, kw]: a fold over (channel, kh, kw), the bias last."""
-    x, batched = _batched(x, 2)
-    return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
-
-
-@operator("conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
-          "int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor", samples=listed(*_TRANSPOSED_3))  # fmt: skip
-def conv_transpose3d(x: T, weight: T, bias: T | None, stride: Sizes, padding: Sizes, output_padding: Sizes, groups: int,
-                     dilation: Sizes) -> T:  # fmt: skip
-    """The transposed convolution of [n, c, d, h, w] with [c, o / groups, kd, kh, kw]: a fold over (channel, k), the bias last."""
-    x, batched = _batched(x, 3)
-    return _unbatched(transposed(x, weight, bias, stride, padding, dilation, output_padding, groups), batched=batched)
+for _n, _rows, _turned in ((1, _SAMPLES_1, _TRANSPOSED_1), (2, _SAMPLES_2, _TRANSPOSED_2), (3, _SAMPLES_3, _TRANSPOSED_3)):
+    _first = f"Tensor input, Tensor weight, Tensor? bias=None, int[{_n}] stride=1"
+    register(f"conv{_n}d({_first}, int[{_n}] padding=0, int[{_n}] dilation=1, int groups=1) -> Tensor", conv,
+             samples=listed(*_rows))  # fmt: skip
+    register(f"conv{_n}d.padding({_first}, str padding='valid', int[{_n}] dilation=1, int groups=1) -> Tensor", conv,
+             samples=_named(_rows))  # fmt: skip
+    register(f"conv_transpose{_n}d{'.input' if _n > 1 else ''}({_first}, int[{_n}] padding=0, int[{_n}] output_padding=0, "
+             f"int groups=1, int[{_n}] dilation=1) -> Tensor", conv_transpose, samples=listed(*_turned))  # fmt: skip
 
 
 def _general(rows: Sequence[tuple[Any, ...]], rows_transposed: Sequence[tuple[Any, ...]]) -> Any:

@@ -18,7 +18,7 @@ from assay.core.lang import E, T, const, convert, index, load, load_or_zero, op,
 from assay.core.operators.build import elements, fold_axes, lift, need_float
 from assay.core.operators.guards import inside
 from assay.core.operators.order import at_least
-from assay.core.operators.registry import operator
+from assay.core.operators.registry import register
 from assay.core.operators.samples import FLOATS, like, listed
 
 Sizes: TypeAlias = Sequence[int]
@@ -43,9 +43,9 @@ class Windows:
         return [s + j * d for s, j, d in zip(self.start(p), k, self.dilation, strict=True)]
 
 
-def windows(x: T, axes: int, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, *, ceil: bool) -> Windows:
+def windows(x: T, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, *, ceil: bool) -> Windows:
     """The windows of a pooling operator.  Raises UserError where the arguments do not fit x [(n,) c, *axes]."""
-    stride = stride or kernel
+    axes, stride = len(kernel), stride or kernel
     if len(x.shape) not in (axes + 1, axes + 2):
         raise UserError(f"needs {axes + 1} or {axes + 2} axes, not shape {list(x.shape)}")
     if min(*kernel, *stride, *dilation) < 1 or any(not 0 <= 2 * a <= k for a, k in zip(padding, kernel, strict=True)):
@@ -73,50 +73,11 @@ def lowest(d: DType) -> E:
 # ------------------------------------------------------------------------------------------------ max
 
 
-def _max_pool(x: T, w: Windows) -> T:
-    axes = len(w.kernel)
-    how = compute_dtype(x.dtype)
-
-    def body(*i: Ix) -> E:
-        def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
-            place = w.position(i[-axes:], k)
-            value = lift(load(x, *i[:-axes], *place))
-            return (op("max", accs[0], select(inside(place, x.shape[-axes:]), value, lowest(how))),)
-
-        return fold_axes(w.kernel, [lowest(how)], step)[0]
-
-    return elements((*x.shape[:-axes], *w.sizes), body, x.dtype)
-
-
 def _flat_place(place: Sequence[Ix | E], shape: Sizes) -> E:
     flat = const(0, dt.i64)
     for p, n in zip(place, shape, strict=True):
         flat = flat * n + (p if isinstance(p, E) else index(p))
     return flat
-
-
-def _max_pool_at(x: T, w: Windows) -> tuple[T, T]:
-    """(maxima, their row-major positions within the last axes)."""
-    axes = len(w.kernel)
-    how = compute_dtype(x.dtype)
-    plane = x.shape[-axes:]
-
-    def found(i: Sequence[Ix]) -> tuple[E, ...]:
-        first: list[Ix | E] = []
-        for s, d in zip(w.start(i[-axes:]), w.dilation, strict=True):  # the first element of the window that is not padding
-            first.append(s if s.lo >= 0 else index(s) + op("max", index((d - 1 - s) // d), 0) * d)
-
-        def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
-            m, at = accs
-            place = w.position(i[-axes:], k)
-            value = lift(load_or_zero(x, *i[:-axes], *place))
-            newer = inside(place, plane) & ~at_least(m, value)
-            return select(newer, value, m), select(newer, _flat_place(place, plane), at)
-
-        return fold_axes(w.kernel, [lowest(how), _flat_place(first, plane)], step)
-
-    shape = (*x.shape[:-axes], *w.sizes)
-    return elements(shape, lambda *i: found(i)[0], x.dtype), elements(shape, lambda *i: found(i)[1], dt.i64)
 
 
 _MAX_1 = ((like(2, 3, 8), (2,), (), (0,), (1,), False), (like(3, 7), (3,), (2,), (1,), (2,), False),
@@ -127,53 +88,56 @@ _MAX_2 = ((like(1, 2, 4, 6), (2, 2), (), (0, 0), (1, 1), False), (like(2, 5, 5),
           *((like(1, 1, 4, 4, dtype=d), (2, 2), (), (0, 0), (1, 1), False) for d in (*FLOATS[1:], dt.i64, dt.i8)))  # fmt: skip
 
 
-@operator("max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, "
-          "bool ceil_mode=False) -> Tensor", samples=listed(*_MAX_1))  # fmt: skip
-def max_pool1d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> T:
-    """The maximum of each window of the last axis; padding counts as -inf; NaN propagates."""
-    return _max_pool(self, windows(self, 1, kernel_size, stride, padding, dilation, ceil=ceil_mode))
-
-
-@operator("max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
-          "bool ceil_mode=False) -> Tensor", samples=listed(*_MAX_2))  # fmt: skip
-def max_pool2d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> T:
-    """The maximum of each window of the last two axes; padding counts as -inf; NaN propagates."""
-    return _max_pool(self, windows(self, 2, kernel_size, stride, padding, dilation, ceil=ceil_mode))
-
-
-@operator("max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, "
-          "bool ceil_mode=False) -> (Tensor, Tensor)", samples=listed(*_MAX_1))  # fmt: skip
-def max_pool1d_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
-                            ceil_mode: bool) -> tuple[T, T]:  # fmt: skip
-    """max_pool1d, and the position of each maximum in the last axis: the first NaN, else the first of equal ones."""
-    return _max_pool_at(self, windows(self, 1, kernel_size, stride, padding, dilation, ceil=ceil_mode))
-
-
-@operator("max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
-          "bool ceil_mode=False) -> (Tensor, Tensor)", samples=listed(*_MAX_2))  # fmt: skip
-def max_pool2d_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
-                            ceil_mode: bool) -> tuple[T, T]:  # fmt: skip
-    """max_pool2d, and the row-major position of each maximum in its plane: the first NaN, else the first of equal ones."""
-    return _max_pool_at(self, windows(self, 2, kernel_size, stride, padding, dilation, ceil=ceil_mode))
-
-
 _MAX_3 = ((like(1, 2, 4, 4, 3), (2, 2, 1), (), (0, 0, 0), (1, 1, 1), False),
           (like(2, 3, 5, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), (1, 1, 2), True))  # fmt: skip
 
 
-@operator("max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
-          "bool ceil_mode=False) -> Tensor", samples=listed(*_MAX_3))  # fmt: skip
-def max_pool3d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> T:
-    """The maximum of each window of the last three axes; padding counts as -inf; NaN propagates."""
-    return _max_pool(self, windows(self, 3, kernel_size, stride, padding, dilation, ceil=ceil_mode))
+def max_pool(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> T:
+    """The maximum of each window of the last axes, one for each size of the kernel; padding counts as -inf; NaN propagates."""
+    w, axes = windows(self, kernel_size, stride, padding, dilation, ceil=ceil_mode), len(kernel_size)
+    how = compute_dtype(self.dtype)
+
+    def body(*i: Ix) -> E:
+        def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
+            place = w.position(i[-axes:], k)
+            value = lift(load(self, *i[:-axes], *place))
+            return (op("max", accs[0], select(inside(place, self.shape[-axes:]), value, lowest(how))),)
+
+        return fold_axes(w.kernel, [lowest(how)], step)[0]
+
+    return elements((*self.shape[:-axes], *w.sizes), body, self.dtype)
 
 
-@operator("max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
-          "bool ceil_mode=False) -> (Tensor, Tensor)", samples=listed(*_MAX_3))  # fmt: skip
-def max_pool3d_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
-                            ceil_mode: bool) -> tuple[T, T]:  # fmt: skip
-    """max_pool3d, and the row-major position of each maximum in its volume: the first NaN, else the first of equal ones."""
-    return _max_pool_at(self, windows(self, 3, kernel_size, stride, padding, dilation, ceil=ceil_mode))
+def max_pool_with_indices(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
+                          ceil_mode: bool) -> tuple[T, T]:  # fmt: skip
+    """max_pool, and the row-major position of each maximum in the windowed axes: the first NaN, else the first of equal ones."""
+    w, axes = windows(self, kernel_size, stride, padding, dilation, ceil=ceil_mode), len(kernel_size)
+    how = compute_dtype(self.dtype)
+    plane = self.shape[-axes:]
+
+    def found(i: Sequence[Ix]) -> tuple[E, ...]:
+        first: list[Ix | E] = []
+        for s, d in zip(w.start(i[-axes:]), w.dilation, strict=True):  # the first element of the window that is not padding
+            first.append(s if s.lo >= 0 else index(s) + op("max", index((d - 1 - s) // d), 0) * d)
+
+        def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
+            m, at = accs
+            place = w.position(i[-axes:], k)
+            value = lift(load_or_zero(self, *i[:-axes], *place))
+            newer = inside(place, plane) & ~at_least(m, value)
+            return select(newer, value, m), select(newer, _flat_place(place, plane), at)
+
+        return fold_axes(w.kernel, [lowest(how), _flat_place(first, plane)], step)
+
+    shape = (*self.shape[:-axes], *w.sizes)
+    return elements(shape, lambda *i: found(i)[0], self.dtype), elements(shape, lambda *i: found(i)[1], dt.i64)
+
+
+for _n, _rows in ((1, _MAX_1), (2, _MAX_2), (3, _MAX_3)):
+    _arguments = (f"Tensor self, int[{_n}] kernel_size, int[{_n}] stride=[], int[{_n}] padding=0, int[{_n}] dilation=1, "
+                  "bool ceil_mode=False")  # fmt: skip
+    register(f"max_pool{_n}d({_arguments}) -> Tensor", max_pool, samples=listed(*_rows))
+    register(f"max_pool{_n}d_with_indices({_arguments}) -> (Tensor, Tensor)", max_pool_with_indices, samples=listed(*_rows))
 
 
 # ------------------------------------------------------------------------------------------------ average
@@ -195,63 +159,44 @@ def _extent(start: Ix, kernel: int, n: int, padding: int, *, include_pad: bool) 
     return op("min", index(start + kernel), hi) - first
 
 
-def _avg_pool(x: T, w: Windows, *, include_pad: bool, divisor: int | None) -> T:
-    dtype = need_float(x)
-    axes, how = len(w.kernel), compute_dtype(dtype)
-    if divisor == 0:
+def avg_pool(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
+             divisor_override: int | None = None) -> T:  # fmt: skip
+    """The sum of each window of the last axes (a left fold from +0) divided by its size, padding counted or not."""
+    dtype = need_float(self)
+    axes, how = len(kernel_size), compute_dtype(dtype)
+    w = windows(self, kernel_size, stride, padding, (1,) * axes, ceil=ceil_mode)
+    if divisor_override == 0:
         raise UserError("divisor_override must not be 0")
 
     def body(*i: Ix) -> E:
         p = i[-axes:]
 
         def step(accs: tuple[E, ...], k: tuple[Ix, ...]) -> tuple[E, ...]:
-            return (accs[0] + lift(load_or_zero(x, *i[:-axes], *w.position(p, k))),)
+            return (accs[0] + lift(load_or_zero(self, *i[:-axes], *w.position(p, k))),)
 
         total = fold_axes(w.kernel, [const(0, how)], step)[0]
-        if divisor is not None:
-            return total / const(divisor, how)
-        sides = zip(w.start(p), w.kernel, x.shape[-axes:], w.padding, strict=True)
-        return total / _product([_extent(s, k, n, a, include_pad=include_pad) for s, k, n, a in sides], how)
+        if divisor_override is not None:
+            return total / const(divisor_override, how)
+        sides = zip(w.start(p), w.kernel, self.shape[-axes:], w.padding, strict=True)
+        return total / _product([_extent(s, k, n, a, include_pad=count_include_pad) for s, k, n, a in sides], how)
 
-    return elements((*x.shape[:-axes], *w.sizes), body, dtype)
-
-
-@operator("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True) -> Tensor",
-          samples=listed((like(2, 3, 8), (2,), (), (0,), False, True), (like(3, 7), (3,), (2,), (1,), False, False),
-                         (like(1, 1, 7), (2,), (2,), (1,), True, True),
-                         (like(1, 1, 7), (3,), (2,), (1,), True, False)))  # fmt: skip
-def avg_pool1d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool) -> T:
-    """The sum of each window of the last axis (a left fold from +0) divided by its size, padding counted or not."""
-    w = windows(self, 1, kernel_size, stride, padding, (1,), ceil=ceil_mode)
-    return _avg_pool(self, w, include_pad=count_include_pad, divisor=None)
+    return elements((*self.shape[:-axes], *w.sizes), body, dtype)
 
 
-@operator("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-          samples=listed((like(1, 2, 4, 6), (2, 2), (), (0, 0), False, True, None),
-                         (like(2, 5, 5), (3, 3), (2, 2), (1, 1), False, False, None),
-                         (like(1, 1, 6, 7), (2, 3), (2, 2), (1, 1), True, True, None),
-                         (like(1, 1, 6, 7), (2, 3), (2, 2), (1, 0), True, False, None),
-                         (like(1, 1, 4, 4), (2, 2), (), (0, 0), False, True, 3),
-                         *((like(1, 1, 4, 4, dtype=d), (2, 2), (), (0, 0), False, True,
-                         None) for d in FLOATS[1:])))  # fmt: skip
-def avg_pool2d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
-               divisor_override: int | None) -> T:  # fmt: skip
-    """The sum of each window of the last two axes (a left fold from +0) divided by its size, padding counted or not."""
-    w = windows(self, 2, kernel_size, stride, padding, (1, 1), ceil=ceil_mode)
-    return _avg_pool(self, w, include_pad=count_include_pad, divisor=divisor_override)
-
-
-@operator("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-          samples=listed((like(1, 2, 4, 4, 3), (2, 2, 1), (), (0, 0, 0), False, True, None),
-                         (like(2, 3, 5, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), True, False, None)))  # fmt: skip
-def avg_pool3d(self: T, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
-               divisor_override: int | None) -> T:  # fmt: skip
-    """The sum of each window of the last three axes (a left fold from +0) divided by its size, padding counted or not."""
-    w = windows(self, 3, kernel_size, stride, padding, (1, 1, 1), ceil=ceil_mode)
-    return _avg_pool(self, w, include_pad=count_include_pad, divisor=divisor_override)
+_AVERAGE_1 = ((like(2, 3, 8), (2,), (), (0,), False, True), (like(3, 7), (3,), (2,), (1,), False, False),
+              (like(1, 1, 7), (2,), (2,), (1,), True, True), (like(1, 1, 7), (3,), (2,), (1,), True, False))  # fmt: skip
+_AVERAGE_2 = ((like(1, 2, 4, 6), (2, 2), (), (0, 0), False, True, None),
+              (like(2, 5, 5), (3, 3), (2, 2), (1, 1), False, False, None),
+              (like(1, 1, 6, 7), (2, 3), (2, 2), (1, 1), True, True, None),
+              (like(1, 1, 6, 7), (2, 3), (2, 2), (1, 0), True, False, None),
+              (like(1, 1, 4, 4), (2, 2), (), (0, 0), False, True, 3),
+              *((like(1, 1, 4, 4, dtype=d), (2, 2), (), (0, 0), False, True, None) for d in FLOATS[1:]))  # fmt: skip
+_AVERAGE_3 = ((like(1, 2, 4, 4, 3), (2, 2, 1), (), (0, 0, 0), False, True, None),
+              (like(2, 3, 5, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), True, False, None))  # fmt: skip
+for _n, _rows in ((1, _AVERAGE_1), (2, _AVERAGE_2), (3, _AVERAGE_3)):
+    register(f"avg_pool{_n}d(Tensor self, int[{_n}] kernel_size, int[{_n}] stride=[], int[{_n}] padding=0, bool ceil_mode=False, "
+             f"bool count_include_pad=True{', int? divisor_override=None' if _n > 1 else ''}) -> Tensor",
+             avg_pool, samples=listed(*_rows))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ adaptive
@@ -282,7 +227,8 @@ class Spans:
         return const(True, dt.bool_) if self.n % self.out == 0 else op("lt", index(place), index(self.end(i)))
 
 
-def _spans(x: T, axes: int, out: Sizes) -> list[Spans]:
+def _spans(x: T, out: Sizes) -> list[Spans]:
+    axes = len(out)
     if len(x.shape) not in (axes + 1, axes + 2) or min(out) < 1 or min(x.shape[-axes:]) < 1:
         raise UserError(f"shape {list(x.shape)} to output sizes {list(out)}; needs {axes + 1} or {axes + 2} axes and sizes >= 1")
     return [Spans(n, k) for n, k in zip(x.shape[-axes:], out, strict=True)]
@@ -302,33 +248,36 @@ def _over_spans(spans: Sequence[Spans], p: Sequence[Ix], inits: Sequence[E],
     return fold_axes([s.longest for s in spans], inits, guarded)
 
 
-def _adaptive_avg(x: T, axes: int, out: Sizes) -> T:
-    dtype, spans = need_float(x), _spans(x, axes, out)
+def adaptive_avg_pool(self: T, output_size: Sizes) -> T:
+    """The mean of x[floor(i*n/m) .. ceil((i+1)*n/m) - 1], i < m, along the last axes: a left fold from +0 by the count."""
+    dtype, spans, axes = need_float(self), _spans(self, output_size), len(output_size)
     how = compute_dtype(dtype)
 
     def body(*i: Ix) -> E:
         p = i[-axes:]
-        total = _over_spans(spans, p, [const(0, how)], lambda a, at: (a[0] + lift(load(x, *i[:-axes], *at)),))[0]
+        total = _over_spans(spans, p, [const(0, how)], lambda a, at: (a[0] + lift(load(self, *i[:-axes], *at)),))[0]
         return total / _product([index(s.length(q)) for s, q in zip(spans, p, strict=True)], how)
 
-    return elements((*x.shape[:-axes], *out), body, dtype)
+    return elements((*self.shape[:-axes], *output_size), body, dtype)
 
 
-def _adaptive_max(x: T, axes: int, out: Sizes) -> tuple[T, T]:
-    spans, plane = _spans(x, axes, out), x.shape[-axes:]
-    how = compute_dtype(x.dtype)
+def adaptive_max_pool(self: T, output_size: Sizes) -> tuple[T, T]:
+    """The maximum of x[floor(i*n/m) .. ceil((i+1)*n/m) - 1], i < m, along the last axes, and its row-major position there."""
+    spans, axes = _spans(self, output_size), len(output_size)
+    plane = self.shape[-axes:]
+    how = compute_dtype(self.dtype)
 
     def found(i: Sequence[Ix]) -> tuple[E, ...]:
         def step(accs: tuple[E, ...], at: list[Ix]) -> tuple[E, ...]:
-            value = lift(load(x, *i[:-axes], *at))
+            value = lift(load(self, *i[:-axes], *at))
             newer = ~at_least(accs[0], value)
             return select(newer, value, accs[0]), select(newer, _flat_place(at, plane), accs[1])
 
         first = _flat_place([s.start(q) for s, q in zip(spans, i[-axes:], strict=True)], plane)
         return _over_spans(spans, i[-axes:], [lowest(how), first], step)
 
-    shape = (*x.shape[:-axes], *out)
-    return elements(shape, lambda *i: found(i)[0], x.dtype), elements(shape, lambda *i: found(i)[1], dt.i64)
+    shape = (*self.shape[:-axes], *output_size)
+    return elements(shape, lambda *i: found(i)[0], self.dtype), elements(shape, lambda *i: found(i)[1], dt.i64)
 
 
 _ADAPTIVE_1 = ((like(2, 3, 8), (4,)), (like(3, 7), (3,)), (like(1, 1, 3), (5,)), (like(2, 2, 5), (1,)))
@@ -337,39 +286,8 @@ _ADAPTIVE_2 = ((like(1, 2, 4, 6), (2, 3)), (like(2, 5, 7), (3, 2)), (like(1, 1, 
 _ADAPTIVE_3 = ((like(1, 2, 4, 2, 3), (2, 2, 1)), (like(2, 3, 5, 2), (2, 3, 1)))
 
 
-@operator("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", samples=listed(*_ADAPTIVE_1))
-def adaptive_avg_pool1d(self: T, output_size: Sizes) -> T:
-    """The mean of x[floor(i*n/m) .. ceil((i+1)*n/m) - 1] for i < m: a left fold from +0, divided by the count."""
-    return _adaptive_avg(self, 1, output_size)
-
-
-@operator("adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", samples=listed(*_ADAPTIVE_2))
-@operator("_adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", samples=listed(*_ADAPTIVE_2))
-def adaptive_avg_pool2d(self: T, output_size: Sizes) -> T:
-    """The mean of the spans of the last two axes (see adaptive_avg_pool1d), rows first."""
-    return _adaptive_avg(self, 2, output_size)
-
-
-@operator("adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", samples=listed(*_ADAPTIVE_3))
-@operator("_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", samples=listed(*_ADAPTIVE_3))
-def adaptive_avg_pool3d(self: T, output_size: Sizes) -> T:
-    """The mean of the spans of the last three axes (see adaptive_avg_pool1d), in row-major order."""
-    return _adaptive_avg(self, 3, output_size)
-
-
-@operator("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", samples=listed(*_ADAPTIVE_1))
-def adaptive_max_pool1d(self: T, output_size: Sizes) -> tuple[T, T]:
-    """The maximum of x[floor(i*n/m) .. ceil((i+1)*n/m) - 1] for i < m, and its position."""
-    return _adaptive_max(self, 1, output_size)
-
-
-@operator("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", samples=listed(*_ADAPTIVE_2))
-def adaptive_max_pool2d(self: T, output_size: Sizes) -> tuple[T, T]:
-    """The maximum of the spans of the last two axes, and its row-major position in the plane."""
-    return _adaptive_max(self, 2, output_size)
-
-
-@operator("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", samples=listed(*_ADAPTIVE_3))
-def adaptive_max_pool3d(self: T, output_size: Sizes) -> tuple[T, T]:
-    """The maximum of the spans of the last three axes, and its row-major position in the volume."""
-    return _adaptive_max(self, 3, output_size)
+for _n, _rows in ((1, _ADAPTIVE_1), (2, _ADAPTIVE_2), (3, _ADAPTIVE_3)):
+    for _name in (f"adaptive_avg_pool{_n}d", *([f"_adaptive_avg_pool{_n}d"] if _n > 1 else [])):
+        register(f"{_name}(Tensor self, int[{_n}] output_size) -> Tensor", adaptive_avg_pool, samples=listed(*_rows))
+    register(f"adaptive_max_pool{_n}d(Tensor self, int[{_n}] output_size) -> (Tensor, Tensor)", adaptive_max_pool,
+             samples=listed(*_rows))  # fmt: skip

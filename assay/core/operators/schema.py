@@ -209,6 +209,8 @@ def converter(type_: Type, tag_: Any) -> Callable[[Any], Any] | None:
                     raise UserError(f"expected a list of {kind}, but element {v!r} is of type {type(v).__name__}")
             if length and len(values) == 1:
                 values = values * length
+            elif length and length > 1 and len(values) not in (0, length):  # int[1] takes any number of them, as in ATen
+                raise UserError(f"expected one {kind} or {length} of them, not {len(values)}: {list(values)}")
             return values if kind == "Tensor" else tuple(map(_number, values))
 
         return as_tuple

@@ -155,3 +155,10 @@ def test_wrong_arguments(args, text):
 def test_wrong_output_padding(output_padding, text):
     with pytest.raises(UserError, match=text):
         call("conv_transpose1d", row(1, 2), row(1, 2), None, 2, 0, output_padding)
+
+
+@pytest.mark.parametrize("stride", [[1, 2, 3], [1, 1, 1, 1]])
+def test_a_list_of_the_wrong_length_is_refused(stride):
+    x = np.zeros((1, 2, 4, 4), np.float32)
+    with pytest.raises(UserError, match=r"expected one int or 2 of them, not"):
+        call("conv2d", x, x, None, stride)

@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.backends.plan import Kernel
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, affine, ix, rewrite, values, variable
+from assay.core.index import Ix, Val, Var, ix, rewrite, values, variable
 from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
 from assay.core.lang import input as tensor_input
 from assay.core.lang.expressions import union
 from assay.core.row import TABLE
+from assay.core.text import domain
+from assay.semantics.access import row_major
 
 if TYPE_CHECKING:
     from assay.verify.bounds import ProvenProgram
@@ -124,7 +126,7 @@ class Access(NamedTuple):
 
     @property
     def flat(self) -> Ix:
-        return flatten(self.shape, self.indices)
+        return row_major(self.shape, self.indices)
 
 
 @dataclass(eq=False)
@@ -229,11 +231,11 @@ class Placement:
         if t.kind in ("let", "require"):
             roots = (t.body,) if t.kind == "let" else (t.body, t.cond)
             made = self._lower(roots, scope)
-            return Store(t, made[0], flatten(t.shape, self.index), made[1] if t.kind == "require" else None)
+            return Store(t, made[0], row_major(t.shape, self.index), made[1] if t.kind == "require" else None)
         if t.kind == "scan":
             (node,) = self._lower((t.body,), scope)
             lead = (*self.index[: t.axis], ix(0), *self.index[t.axis :])
-            return Store(t, node, flatten(t.shape, lead), step=math.prod(t.shape[t.axis + 1 :]))
+            return Store(t, node, row_major(t.shape, lead), step=math.prod(t.shape[t.axis + 1 :]))
         if t.kind == "scatter":
             return self._scatter(t, number, scope)
         raise InternalError(f"a kernel cannot compute {t.kind} {t!r}")
@@ -248,7 +250,7 @@ class Placement:
             access = Access(None, t.shape, idx, t.dtype, False, output=number)
             old = self._value("load", tuple(self._atoms(idx)), access, t.dtype, every, every, (t.lo, t.hi))
             body = self._row(t.combine, (old, body), t.dtype, (t.lo, t.hi))
-        return Store(t, body, flatten(t.shape, idx), indices=idx, atoms=tuple(self._atoms(idx)))
+        return Store(t, body, row_major(t.shape, idx), indices=idx, atoms=tuple(self._atoms(idx)))
 
     # -------------------------------------------------------------------------------------------- construction
 
@@ -572,22 +574,6 @@ def reachable(roots: Iterable[Value], inside: Loop | None = None) -> set[Value]:
     return seen
 
 
-def domain(t: T) -> tuple[int, ...]:
-    """The shape of the loop nest that computes `t`."""
-    if t.kind == "scatter":
-        return t.domain
-    return t.shape[: t.axis] + t.shape[t.axis + 1 :] if t.kind == "scan" else t.shape
-
-
-def flatten(shape: Sequence[int], indices: Sequence[Ix]) -> Ix:
-    """The number of the element, row-major."""
-    stride, parts = 1, []
-    for n, i in zip(reversed(shape), reversed(indices), strict=True):
-        parts.append((stride, i))
-        stride *= n
-    return affine(parts)
-
-
 __all__ = [
-    "Access", "Fill", "Fold", "Loop", "Placement", "Store", "Symbol", "Value", "domain", "flatten", "reachable",
+    "Access", "Fill", "Fold", "Loop", "Placement", "Store", "Symbol", "Value", "reachable",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ everything in the outermost loops that suffice: b[j] is read 8*4 times by x[i,j]
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -60,9 +60,13 @@ class Access:
         return self.count * self.tensor.dtype.itemsize
 
 
-def flat_address(t: T, idx: tuple[Ix, ...]) -> Ix:
-    """Row-major element offset of t[idx]."""
-    return affine((math.prod(t.shape[k + 1 :]), i) for k, i in enumerate(idx))
+def row_major(shape: Sequence[int], indices: Sequence[Ix]) -> Ix:
+    """The number of the element at `indices` of a tensor of this shape, counted in row-major order."""
+    stride, parts = 1, list[tuple[int, Ix]]()
+    for n, i in zip(reversed(shape), reversed(indices), strict=True):
+        parts.append((stride, i))
+        stride *= n
+    return affine(parts)
 
 
 def times(loops: Loops) -> int:
@@ -78,7 +82,7 @@ def accesses(t: T) -> tuple[Access, ...]:
     for e, loops in evaluations(t):
         if e.op in _LOADS:
             tensor, idx = e.attr
-            found.append(_access("read", tensor, flat_address(tensor, idx), times(loops), may_miss=e.op == "load_or_zero"))
+            found.append(_access("read", tensor, row_major(tensor.shape, idx), times(loops), may_miss=e.op == "load_or_zero"))
     return tuple(found)
 
 
@@ -100,8 +104,8 @@ def _visit(e: E, loops: Loops) -> Iterator[tuple[E, Loops]]:
 
 def _write(t: T) -> Access:
     if t.kind == "scatter":
-        return _access("write", t, flat_address(t, t.indices), math.prod(t.domain), may_miss=False)
-    return _access("write", t, flat_address(t, tuple(ix(v) for v in axes(t.shape))), t.size, may_miss=False)
+        return _access("write", t, row_major(t.shape, t.indices), math.prod(t.domain), may_miss=False)
+    return _access("write", t, row_major(t.shape, [ix(v) for v in axes(t.shape)]), t.size, may_miss=False)
 
 
 def _whole(t: T) -> tuple[T, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import E, T, axes, let, substitute, tensor, walk
-from assay.semantics.access import flat_address
+from assay.semantics.access import row_major
 
 
 def merge_axes(t: T, j: int) -> T | None:
@@ -30,7 +30,7 @@ def merge_axes(t: T, j: int) -> T | None:
             continue
         if e.op in ("idx", "load_or_zero"):
             return None
-        if e.op == "load" and _divides(flat_address(*e.attr), v):
+        if e.op == "load" and _divides(row_major(e.attr[0].shape, e.attr[1]), v):
             return None
     return merged
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from assay.core import lang
-from assay.core.index import Ix, Var, affine, ix
+from assay.core.index import Ix, Var, ix
 from assay.core.lang import E, Program, T
 from assay.core.row import TABLE, Monoid
+from assay.semantics.access import row_major
 from assay.transforms.contract import bitwise, transform
 from assay.transforms.rewrite import rewrite
 
@@ -98,8 +97,7 @@ def runs_along_memory(e: E) -> bool:
 
 
 def _coefficient(t: T, idx: tuple[Ix, ...], v: Var) -> int:
-    flat = affine((math.prod(t.shape[k + 1 :]), i) for k, i in enumerate(idx))
-    return dict(flat.terms).get(v, 0)
+    return dict(row_major(t.shape, idx).terms).get(v, 0)
 
 
 __all__ = ["LANES", "exact_monoid", "runs_along_memory", "split_exact_folds", "split_fold"]

@@ -5,9 +5,10 @@ import pytest
 
 from assay.core import dtypes as dt
 from assay.core.lang import const, fold, index, input, let, op, program, tensor
+from assay.semantics.access import row_major
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import run
-from assay.transforms.merge import flat_address, merge_axes, merge_loops
+from assay.transforms.merge import merge_axes, merge_loops
 
 X = input("x", (4, 5, 6, 7), dt.f32)
 B = input("b", (6, 7), dt.f32)
@@ -43,7 +44,7 @@ def test_same_elements_in_the_same_order(name, t, shape):
 def test_the_address_of_listing_6_4_after_merging():
     merged = merge_loops(CASES[-1][1])
     (load,) = [e for e in merged.body.args[1].args if e.op == "load"]
-    assert repr(flat_address(*load.attr)) == "8192*i0+i1"
+    assert repr(row_major(load.attr[0].shape, load.attr[1])) == "8192*i0+i1"
 
 
 def test_one_access_that_does_not_merge_blocks_it():

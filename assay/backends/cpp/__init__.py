@@ -18,12 +18,13 @@ from assay.backends.cpp import stored
 from assay.backends.cpp.nest import Nest
 from assay.backends.cpp.prelude import prelude
 from assay.backends.cpp.transpose import transpose_text
-from assay.backends.placement import Placement, domain
+from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable, Layout, Step, arena
 from assay.backends.target import Target, host
 from assay.core.errors import InternalError
 from assay.core.lang import Program, T, size_of
+from assay.core.text import domain
 from assay.verify.bounds import ProvenProgram, proven
 
 _SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Printer
-from assay.backends.placement import Access, Loop, Value, flatten
+from assay.backends.placement import Access, Loop, Value
 from assay.backends.target import Target
 from assay.core.index import Ix, ix
+from assay.semantics.access import row_major
 
 
 def transpose_text(target: Target) -> str:
@@ -52,7 +53,7 @@ def transposed_load(p: Printer, v: Value, reps: tuple[Loop, ...]) -> list[str] |
 
 
 def _flat(p: Printer, access: Access, at: dict[Loop, int]) -> Ix:
-    return flatten(access.shape, [p.index(i, at) for i in access.indices])
+    return row_major(access.shape, [p.index(i, at) for i in access.indices])
 
 
 def _consecutive(p: Printer, access: Access, x: Loop, reps: tuple[Loop, ...]) -> bool:

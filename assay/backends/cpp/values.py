@@ -15,7 +15,7 @@ from typing import NamedTuple
 from assay.backends.cpp import spell
 from assay.backends.cpp.spell import TYPES
 from assay.backends.legality import ONE, Rep, replication
-from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, flatten, reachable
+from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, reachable
 from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
@@ -23,6 +23,7 @@ from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, ix, rewrite, variable
 from assay.core.lang import T
+from assay.semantics.access import row_major
 
 _LANE = 1 << 17  # level of the variable that stands for the lane of a vector
 _COUNTERS = (1 << 17) + 1  # levels of loop counters
@@ -440,7 +441,7 @@ class Printer:
 
     def _load(self, v: Value, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
         access: Access = v.attr
-        flat = flatten(access.shape, [self.index(i, at) for i in access.indices])
+        flat = row_major(access.shape, [self.index(i, at) for i in access.indices])
         return self.load_at(self.pointer_of(v, at), access.dtype, flat, self.guards(access, at), at, vector=vector)
 
     def guards(self, access: Access, at: dict[Loop, int]) -> list[tuple[Ix, int]]:

@@ -29,6 +29,7 @@ from assay.core.mathlib.pieces import (
     power_of_two,
     quotient,
     scale,
+    sqrt_pair,
     two_product,
     two_sum,
 )
@@ -174,12 +175,6 @@ def _log1p_of(y: E, yl: E, huge: E, x: E) -> E:
     return h + low
 
 
-def _sqrt_pair(v: E, vl: E) -> Pair:
-    """sqrt(v + vl) = s + e, v + vl >= 0 normalised."""
-    s = op("sqrt", v)
-    return s, (fma(-s, s, v) + vl) / select(equal(s, 0.0), 1.0, s + s)
-
-
 def asinh(x: E) -> E:
     """log1p(t + t^2/(1 + sqrt(1 + t^2))), t = |x|, everything in pairs; log(2t) above 2**(p/2 + 2)."""
     f = format_of(x)
@@ -188,7 +183,7 @@ def asinh(x: E) -> E:
     r = select(huge, 1.0, t)
     a, b = two_product(r, r)
     v, vl = two_sum(number(1, x), a)
-    s, sl = _sqrt_pair(*fast_sum(v, vl + b))
+    s, sl = sqrt_pair(*fast_sum(v, vl + b))
     dh, dl = fast_sum(s, number(1, x))
     q, e = quotient(a, b, *fast_sum(dh, dl + sl))
     y, yl = fast_sum(r, q)
@@ -204,7 +199,7 @@ def acosh(x: E) -> E:
     r = select(huge | (x < 1.0), 1.0, x)
     a, b = two_product(r, r)
     v, vl = two_sum(a, number(-1, x))
-    s, sl = _sqrt_pair(*fast_sum(v, vl + b))
+    s, sl = sqrt_pair(*fast_sum(v, vl + b))
     g, gl = two_sum(r, number(-1, x))
     y, yl = two_sum(s, g)
     y, yl = fast_sum(y, yl + (sl + gl))

@@ -164,6 +164,12 @@ def quotient(nh: E, nl: E | float, dh: E, dl: E) -> Pair:
     return q, ((r + nl) - q * dl) * reciprocal
 
 
+def sqrt_pair(v: E, vl: E) -> Pair:
+    """sqrt(v + vl) = s + e, v + vl >= 0 normalised."""
+    s = op("sqrt", v)
+    return s, (fma(-s, s, v) + vl) / select(equal(s, 0.0), 1.0, s + s)
+
+
 # ------------------------------------------------------------------------------------------------ powers of two
 
 

@@ -30,6 +30,7 @@ from assay.core.mathlib.pieces import (
     quotient,
     round_to_integer,
     scale,
+    sqrt_pair,
     two_product,
     two_sum,
     xor_sign,
@@ -83,9 +84,8 @@ def hypot(x: E, y: E) -> E:
     q, ql = two_product(b, b)
     h, low = fast_sum(p, q)
     low = low + (pl + ql)
-    s = op("sqrt", h)
-    root = (s + (fma(-s, s, h) + low) / (s + s)) * back
-    return select(infinite, INF, select(equal(s, 0.0), a, root))
+    s, e = sqrt_pair(h, low)
+    return select(infinite, INF, select(equal(s, 0.0), a, (s + e) * back))
 
 
 # ------------------------------------------------------------------------------------------------ pow

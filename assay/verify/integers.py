@@ -30,6 +30,7 @@ from assay.core.errors import UserError
 from assay.core.index import Div, Ix, Var, ix
 from assay.core.lang import E, T, as_index, axes, const, expand, index, is_const, op, select, substitute, substitute_all
 from assay.core.row import Interval
+from assay.semantics.ranges import Facts
 from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
 
 Hypothesis: TypeAlias = "tuple[E, bool]"  # a condition, and whether it holds
@@ -97,14 +98,14 @@ def _ordered(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
 
 
 def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
-    if _inside(goal, Bounds(())):
+    if _inside(goal, Facts(())):
         return Answer("proved", "intervals")
     deeper = inline(goal, hypotheses)
     stages = [Question(goal, hypotheses)] if deeper is None else [Question(goal, hypotheses), Question(*deeper)]
     for q in stages:
-        if _inside(q.goal, Bounds(())):
+        if _inside(q.goal, Facts(())):
             return Answer("proved", "intervals after inlining")
-        if _inside(q.goal, Bounds(q.hypotheses)):
+        if _inside(q.goal, Facts(q.hypotheses)):
             vacuous = not q.satisfiable()
             return Answer("proved", "unreachable" if vacuous else "guards", unreachable=vacuous)
     return stages[-1].decide()
@@ -113,64 +114,16 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
 # ------------------------------------------------------------------------------------------------ intervals and guards
 
 
-class Bounds:
-    """Linear bounds lo <= sum of terms <= hi that hypotheses state, over the sums as they are written."""
-
-    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
-        self.known: dict[Any, tuple[float, float]] = {}
-        for e, holds in hypotheses:
-            self._add(e, holds)
-
-    def _add(self, e: E, holds: bool) -> None:  # noqa: FBT001 the polarity is half of the fact
-        if e.op not in ("lt", "le", "eq", "ne") or not e.args[0].dtype.is_integer:
-            return
-        d = as_index(e.args[0]) - as_index(e.args[1])
-        kind = e.op if holds else {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}[e.op]
-        if kind in ("lt", "le", "eq"):
-            self._narrow(d, -math.inf, -1 if kind == "lt" else 0)
-        if kind in ("ge", "gt", "eq"):
-            self._narrow(d, 1 if kind == "gt" else 0, math.inf)
-
-    def _narrow(self, d: Ix, lo: float, hi: float) -> None:
-        """lo <= d <= hi"""
-        if not d.terms:
-            return
-        terms, sign, g = _direction(d)
-        lo, hi = (lo - d.c, hi - d.c) if sign > 0 else (d.c - hi, d.c - lo)
-        lo = math.ceil(lo / g) if lo > -math.inf else lo
-        hi = math.floor(hi / g) if hi < math.inf else hi
-        old = self.known.get(terms, (-math.inf, math.inf))
-        self.known[terms] = max(old[0], lo), min(old[1], hi)
-
-    def interval(self, i: Ix) -> tuple[float, float]:
-        """A range of `i`, by its own interval and what is known of its terms."""
-        if not i.terms or not self.known:
-            return i.lo, i.hi
-        terms, sign, g = _direction(i)
-        lo, hi = self.known.get(terms, (-math.inf, math.inf))
-        lo, hi = (i.c + g * lo, i.c + g * hi) if sign > 0 else (i.c - g * hi, i.c - g * lo)
-        return max(i.lo, lo), min(i.hi, hi)
-
-    def of_atom(self, a: Atom) -> Interval:
-        """The range of an atom, narrowed by what is stated of it alone; its own where that is empty."""
-        if isinstance(a, E) and not a.dtype.is_integer:
-            return a.lo, a.hi
-        lo, hi = self.interval(ix(a) if isinstance(a, Var) else as_index(a))
-        return (int(lo), int(hi)) if lo <= hi else (a.lo, a.hi)
+def _range(facts: Facts, a: Atom) -> Interval:
+    """The range of an atom under the facts; floats have none."""
+    return facts.interval(a) if isinstance(a, E) else facts.index(ix(a))
 
 
-def _direction(i: Ix) -> tuple[Any, int, int]:
-    """(terms with positive first factor and no common one, sign, common factor): i = c + sign * factor * terms."""
-    g = math.gcd(*(k for _, k in i.terms))
-    sign = 1 if i.terms[0][1] > 0 else -1
-    return tuple((a, sign * k // g) for a, k in i.terms), sign, g
-
-
-def _inside(goal: Goal, bounds: Bounds) -> bool:
+def _inside(goal: Goal, facts: Facts) -> bool:
     if goal.condition is not None and not goal.condition.lo == 1:
         return False
     for i, lo, hi in goal.ranges:
-        least, most = bounds.interval(i)
+        least, most = facts.index(i)
         if least < lo or most > hi:
             return False
     return True
@@ -372,13 +325,13 @@ class Question:
         ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
         ends |= {x for e in self.nodes if e.op == "const" for x in (e.lo, -e.lo)}
         interesting = sorted({x + d for x in ends for d in (-1, 0, 1)})
-        stated = Bounds(self.hypotheses)
+        stated = Facts(self.hypotheses)
         values: dict[Atom, list[int]] = {}
         for a, (lo, hi) in self.atoms.items():
             if lo > hi:
                 return False, None
             values[a] = []
-            for low, high in ((lo, hi), stated.of_atom(a)):  # everywhere, and where the guards are likely to hold
+            for low, high in ((lo, hi), _range(stated, a)):  # everywhere, and where the guards are likely to hold
                 pool = [low, high, (low + high) // 2, min(low + 1, high), max(high - 1, low)]
                 pool += [x for x in interesting if low <= x <= high]
                 values[a] += rng.choices(pool, k=SAMPLES // 4) + [rng.randint(low, high) for _ in range(SAMPLES // 4)]

@@ -96,15 +96,33 @@ def check(target: TargetArgument, arg: Args = [], inputs: Inputs = 10, backend: 
     guarded(command, as_json=json)
 
 
+SavedIn = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="With --recheck: the saved certificates.")]
+Save = Annotated[Path | None, typer.Option("--save-certificates", metavar="DIR", help="Write a certificate of each obligation.")]
+Recheck = Annotated[bool, typer.Option("--recheck", help="Replay the certificates (of DIR, or fresh ones) with cvc5.")]
+
+
 @app.command()
-def prove(target: TargetArgument, arg: Args = [], seed: Seed = 0, json: Json = False) -> None:
-    """Every index access: proved in bounds (how), kept as a run-time check (why), or refuted (by which index)."""
+def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_certificates: Save = None, recheck: Recheck = False,
+          seed: Seed = 0, json: Json = False) -> None:  # fmt: skip
+    """Every index access: proved in bounds (how), kept as a run-time check (why), or refuted (by which index).
+
+    `assay prove TARGET --save-certificates DIR` writes them as SMT-LIB files, `assay prove TARGET --recheck DIR` and
+    `assay prove DIR --recheck` replay them with the second solver.
+    """
 
     def command() -> int:
+        from assay.cli import certified
+        from assay.core.errors import UserError
         from assay.examine import prove as prove_
 
+        if saved is not None and not recheck:
+            raise UserError(f"the folder {saved} is for --recheck; to write certificates: --save-certificates {saved}")
+        if recheck and Path(target).is_dir():
+            return certified.recheck_folder(Path(target), as_json=json)
         found = load_target(target, arg, seed)
         proof = prove_(found.subject, *found.args)
+        if recheck or save_certificates is not None:
+            return certified.certify(found.name, proof, save_certificates, saved, recheck=recheck, as_json=json)
         return emit(str(proof), {"name": found.name, **proof.to_json()}, as_json=json)
 
     guarded(command, as_json=json)

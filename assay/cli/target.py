@@ -22,7 +22,7 @@ from assay.frontends.creation import from_numpy
 from assay.fuzz.cases import read_case
 from assay.semantics.inputs import ORDINARY, draw, draw_inputs
 
-_SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
+_SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+?)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
 
 
 @dataclass(frozen=True)

@@ -112,14 +112,15 @@ class Texts:
         return Names(self.program)
 
     def _variables(self, o: Obligation) -> dict[Var, str]:
-        if isinstance(o.node, E):
-            return self.names.place(o.tensor, o.node)[1]
+        return self.names.place(o.tensor, o.node)[1] if isinstance(o.node, E) else self.variables(o.tensor)
+
+    def variables(self, t: T) -> dict[Var, str]:
+        """The names of the axes of `t`, and of the loops around its loads."""
         found: dict[Var, str] = {}
-        for e in walk(bodies(o.tensor)):
+        for e in walk(bodies(t)):
             if e.op in (*_LOADS, "idx"):
-                found.update(self.names.place(o.tensor, e)[1])
-        named = dict(zip(_axes(o.tensor), self.names.axis_names(len(domain(o.tensor))), strict=True))
-        return found | named
+                found.update(self.names.place(t, e)[1])
+        return found | dict(zip(_axes(t), self.names.axis_names(len(domain(t))), strict=True))
 
     def _index(self, o: Obligation, e: Ix) -> str:
         variables = self._variables(o)

@@ -1,0 +1,103 @@
+"""Finding the sums of products that products.py checks.
+
+    find(script) -> {"check": k, "cases": [[{"positive": [0, 3], "times": "1/2"}, ...], ...]} or None
+
+What is found is not trusted, so neither is z3, which solves the linear problem: are there multipliers, >= 0 for products of what
+is >= 0 and of any sign for multiples of what is 0, such that all monomials cancel and -1 is left?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any
+
+from assay.verify.products import Case, Polynomial, cases, constant, product, proves
+from assay.verify.smtlib import Refused, Script, Term
+
+DEGREE = 2  # of the products of inequalities
+PARTS = 400  # a larger linear problem is not asked
+RLIMIT = 2_000_000  # z3 resource units for each case
+
+
+def multiplies(script: Script) -> bool:
+    """Whether the text multiplies two unknowns, or divides by one."""
+    return any(_multiplies(t) for t in (*script.definitions.values(), *script.checks[-1].assertions))
+
+
+def _multiplies(t: Term) -> bool:
+    if isinstance(t, str):
+        return False
+    if t[0] == "*" and sum(not _is_number(x) for x in t[1:]) > 1:
+        return True
+    return (t[0] in ("div", "mod") and not _is_number(t[2])) or any(map(_multiplies, t[1:]))
+
+
+def _is_number(t: Term) -> bool:
+    return (isinstance(t, str) and t.isdigit()) or (isinstance(t, tuple) and t[0] == "-" and len(t) == 2 and _is_number(t[1]))
+
+
+def find(script: Script) -> dict[str, Any] | None:
+    """A certificate of the last check, where it multiplies unknowns and products of two inequalities suffice; else None."""
+    if script.checks[-1].expected != "unsat" or not multiplies(script):
+        return None
+    try:
+        found = [_combination(case) for case in cases(script.checks[-1])]
+    except Refused:
+        return None
+    if any(parts is None for parts in found) or not proves(script.checks[-1], found):  # type: ignore[arg-type]
+        return None
+    return {"check": len(script.checks) - 1, "cases": found}
+
+
+def _parts(case: Case, degree: int) -> Iterator[tuple[dict[str, Any], Polynomial]]:
+    """What may be added up: products of at most `degree` inequalities, equations times an unknown."""
+    for d in range(1, degree + 1):
+        for chosen in combinations_with_replacement(range(len(case.positive)), d):
+            p = constant(1)
+            for k in chosen:
+                p = product(p, case.positive[k])
+            if (p and p.keys() != {()}) or p.get((), Fraction(0)) < 0:
+                yield {"positive": list(chosen)}, p
+    for k, e in enumerate(case.zero):
+        for monomial in [(), *((x,) for x in case.unknowns)][: None if degree > 1 else 1]:
+            yield {"zero": k, "monomial": list(monomial)}, product(e, {monomial: Fraction(1)})
+
+
+def _combination(case: Case) -> list[dict[str, Any]] | None:
+    for degree in range(1, DEGREE + 1):
+        parts = list(_parts(case, degree))
+        if len(parts) > PARTS:
+            return None
+        found = _solve(parts)
+        if found is not None:
+            return found
+    return None
+
+
+def _solve(parts: list[tuple[dict[str, Any], Polynomial]]) -> list[dict[str, Any]] | None:
+    """Multipliers with which the parts add up to -1, those of zero left out."""
+    import z3
+
+    context = z3.Context()
+    solver: Any = z3.SimpleSolver(ctx=context)
+    solver.set("rlimit", RLIMIT)
+    unknown = [z3.Real(f"m{k}", context) for k in range(len(parts))]
+    sums: dict[tuple[str, ...], list[Any]] = {(): []}
+    for m, (name, p) in zip(unknown, parts, strict=True):
+        if "positive" in name:
+            solver.add(m >= 0)
+        for monomial, c in p.items():
+            sums.setdefault(monomial, []).append(m * z3.Q(c.numerator, c.denominator, context))
+    for monomial, terms in sums.items():
+        solver.add(z3.Sum([z3.RealVal(0, context), *terms]) == (-1 if monomial == () else 0))
+    if str(solver.check()) != "sat":
+        return None
+    model = solver.model()
+    found: list[dict[str, Any]] = []
+    for m, (name, _) in zip(unknown, parts, strict=True):
+        times = model.eval(m, model_completion=True).as_fraction()
+        if times:
+            found.append({**name, "times": str(times)})
+    return found

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from assay.cli.commands import app
+from assay.cli.target import argument
 from assay.core.errors import InternalError, Unsound
 from assay.core.parser import parse
 from tests.quality.faults import fault
@@ -91,6 +93,37 @@ def said(*args: str) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------ each command
+
+
+def test_prove_with_certificates(functions: str, tmp_path: Path) -> None:
+    target = ("prove", f"{functions}:look_up", "--arg", "f32[8]", "--arg", "i64[3]=0..7")
+    folder = str(tmp_path / "saved")
+    found = said(*target, "--save-certificates", folder, "--recheck")
+    assert (found["verdict"], found["certificates"]["count"], found["recheck"]["disagreements"]) == ("PROVED", 5, [])
+    code, out, _ = call(*target, "--recheck", folder)
+    assert (code, "PROVED: 0 disagreements" in out) == (0, True)
+    assert said("prove", folder, "--recheck")["programs"][0]["name"] == "look_up"
+    code, _, err = call("prove", f"{functions}:look_up", "--arg", "f32[9]", "--arg", "i64[3]", "--recheck", folder)
+    assert (code, err.count("sha256"), "another program" in err) == (2, 2, True)
+    assert call(*target, folder)[0] == 2  # a folder without --recheck
+
+
+def test_recheck_fails_where_a_certificate_is_not_owed(case: str, tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    assert call("prove", case, "--save-certificates", str(folder))[0] == 0
+    [path] = folder.glob("*/001-*.smt2")
+    path.write_text(path.read_text().replace("2", "3"))
+    code, _, err = call("prove", case, "--recheck", str(folder))
+    assert (code, "was changed or cut off" in err) == (2, True)
+    assert call("prove", str(tmp_path), "--recheck")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"), [("i64[50]=0..9", 0, 9), ("i32[50]=-3..-1", -3, -1), ("f32[50]=0.5..0.75", 0.5, 0.75)]
+)
+def test_a_range_of_drawn_values(text: str, low: float, high: float) -> None:
+    values = argument(text, np.random.default_rng(0)).numpy()
+    assert (values.shape, low <= values.min(), values.max() <= high, values.min() < values.max()) == ((50,), True, True, True)
 
 
 def test_run(functions: str, case: str) -> None:

@@ -135,12 +135,6 @@ class _Maker:
         if answer.status != PROVED and not fails:
             stays = "it stays a floor division" if kind == "sign" else "its check stays"
             instead = f"; {stays}" if o is not None and o.status == KEPT else ""
-            self.open[f"{where}: {len(q.nodes)} operations, at most {NODES}"] = None
-            return ()
-        answer = decide(fact.goal, fact.hypotheses)
-        fails = answer.point is not None and not answer.opaque
-        if answer.status != PROVED and not fails:
-            instead = "" if o is None or o.status != KEPT else "; it stays a floor division" if kind == "sign" else "; its check stays"
             self.open[f"{where}: {answer.how} gave no answer{instead}"] = None
             return ()
         title = [f"{kind} {where}", f"program {self.proof.program.name}, sha256 {digest(show(self.proof.program))}"]

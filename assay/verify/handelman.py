@@ -80,24 +80,25 @@ def _solve(parts: list[tuple[dict[str, Any], Polynomial]]) -> list[dict[str, Any
     """Multipliers with which the parts add up to -1, those of zero left out."""
     import z3
 
-    context = z3.Context()
-    solver: Any = z3.SimpleSolver(ctx=context)
-    solver.set("rlimit", RLIMIT)
-    unknown = [z3.Real(f"m{k}", context) for k in range(len(parts))]
-    sums: dict[tuple[str, ...], list[Any]] = {(): []}
-    for m, (name, p) in zip(unknown, parts, strict=True):
-        if "positive" in name:
-            solver.add(m >= 0)
+    lines = [f"(declare-const m{k} Real)" for k in range(len(parts))]
+    lines += [f"(assert (<= 0 m{k}))" for k, (name, _) in enumerate(parts) if "positive" in name]
+    sums: dict[tuple[str, ...], list[str]] = {(): []}
+    for k, (_, p) in enumerate(parts):
         for monomial, c in p.items():
-            sums.setdefault(monomial, []).append(m * z3.Q(c.numerator, c.denominator, context))
+            sums.setdefault(monomial, []).append(f"(* {_rational(c)} m{k})")
     for monomial, terms in sums.items():
-        solver.add(z3.Sum([z3.RealVal(0, context), *terms]) == (-1 if monomial == () else 0))
+        lines.append(f"(assert (= {'(- 1)' if monomial == () else '0'} (+ 0 0 {' '.join(terms)})))")
+    solver: Any = z3.SimpleSolver(ctx=z3.Context())
+    solver.set("rlimit", RLIMIT)
+    solver.from_string("\n".join(lines))
     if str(solver.check()) != "sat":
         return None
     model = solver.model()
-    found: list[dict[str, Any]] = []
-    for m, (name, _) in zip(unknown, parts, strict=True):
-        times = model.eval(m, model_completion=True).as_fraction()
-        if times:
-            found.append({**name, "times": str(times)})
-    return found
+    values = {d.name(): model[d].as_fraction() for d in model.decls()}
+    times = [values.get(f"m{k}", Fraction(0)) for k in range(len(parts))]
+    return [{**name, "times": str(v)} for v, (name, _) in zip(times, parts, strict=True) if v]
+
+
+def _rational(c: Fraction) -> str:
+    text = str(abs(c.numerator)) if c.denominator == 1 else f"(/ {abs(c.numerator)} {c.denominator})"
+    return text if c >= 0 else f"(- {text})"

@@ -43,8 +43,9 @@ def product(p: Polynomial, q: Polynomial) -> Polynomial:
     found: Polynomial = {}
     for m, c in p.items():
         for n, d in q.items():
-            found = plus(found, {tuple(sorted(m + n)): c * d})
-    return found
+            both = tuple(sorted(m + n))
+            found[both] = found.get(both, Fraction(0)) + c * d
+    return {m: c for m, c in found.items() if c}
 
 
 @dataclass(frozen=True)

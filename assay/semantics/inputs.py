@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from assay.core.dtypes import DType
 from assay.core.lang import Program, T
+from assay.core.operators.samples import special_values
 from assay.semantics.denote import run
 from assay.semantics.failure import RequireError
 
@@ -17,21 +17,6 @@ Arrays: TypeAlias = "list[np.ndarray[Any, Any]]"
 
 ORDINARY, SPECIAL, EXACT, TINY, HUGE = "ordinary", "special", "exact", "tiny", "huge"
 KINDS = (ORDINARY, SPECIAL, EXACT, TINY, HUGE)
-
-
-def special_values(d: DType) -> np.ndarray[Any, Any]:
-    """NaN, infinities, zeros of both signs, subnormals, the smallest and largest, neighbours of 1; for integers the ends."""
-    if d.is_float:
-        info = ml_dtypes.finfo(d.numpy)
-        tiny, small, big, eps = (float(x) for x in (info.smallest_subnormal, info.smallest_normal, info.max, info.eps))
-        values = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, tiny, -tiny, small - tiny, small, -small, big, -big,
-                  1.0, -1.0, 1.0 + eps, 1.0 - eps / 2, 0.5, 1.5, 2.5, -2.5, 88.5, -104.0, 3.0e38]  # fmt: skip
-        with np.errstate(over="ignore"):
-            return np.array(values, np.float64).astype(d.numpy)
-    if d.kind == "bool":
-        return np.array([False, True])
-    around = [d.lo, d.lo + 1, d.hi, d.hi - 1, 0, 1, 2, 3, 7, 31, 63, 64]
-    return np.array(around + ([-1, -2, -7] if d.kind == "int" else []), d.numpy)
 
 
 def draw(t: T, kind: str, rng: np.random.Generator, bound: int | None = None) -> np.ndarray[Any, Any]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
-from assay.core.operators.build import largest_of
 from assay.core.operators.schema import TENSOR_TYPES
 
 Samples = Callable[[], Iterable[tuple[Any, ...]]]
@@ -108,19 +108,20 @@ def listed(*rows: tuple[Any, ...]) -> Samples:
 
 # ------------------------------------------------------------------------------------------------ values
 
-_TINY = {"f16": 5.960464477539063e-08, "bf16": 9.183549615799121e-41, "f32": 1.401298464324817e-45, "f64": 5e-324}
 
-
-def special_values(d: DType) -> list[Any]:
-    """NaN, infinities, zeros of both signs, the smallest subnormal and normal, the largest; for integers the extremes."""
+def special_values(d: DType) -> np.ndarray:
+    """NaN, infinities, zeros of both signs, subnormals, the smallest and largest, neighbours of 1; for integers the ends."""
     if d is dt.bool_:
-        return [True, False]
+        return np.array([False, True])
     if not d.is_float:
-        return [0, 1, d.lo, d.hi, *([-1] if d.kind == "int" else [])]
-    largest = largest_of(d)
-    normal = math.ldexp(1, {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[d.name])
-    tiny = _TINY[d.name]
-    return [np.nan, np.inf, -np.inf, 0.0, -0.0, tiny, -tiny, normal, largest, -largest, 1.0, -1.0, 0.5, 1.5, 2.5]
+        around = [d.lo, d.lo + 1, d.hi, d.hi - 1, 0, 1, 2, 3, 7, 31, 63, 64]
+        return np.array(around + ([-1, -2, -7] if d.kind == "int" else []), d.numpy)
+    info = ml_dtypes.finfo(d.numpy)
+    tiny, small, big, eps = (float(x) for x in (info.smallest_subnormal, info.smallest_normal, info.max, info.eps))
+    values = [math.nan, math.inf, -math.inf, 0.0, -0.0, tiny, -tiny, small - tiny, small, -small, big, -big,
+              1.0, -1.0, 1.0 + eps, 1.0 - eps / 2, 0.5, 1.5, 2.5, -2.5, 88.5, -104.0, 3.0e38]  # fmt: skip
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float64).astype(d.numpy)
 
 
 def draw(x: Like, rng: np.random.Generator, *, special: float = 0.3) -> np.ndarray:
@@ -137,6 +138,6 @@ def draw(x: Like, rng: np.random.Generator, *, special: float = 0.3) -> np.ndarr
         values = (rng.standard_normal(x.shape) * 3).astype(d.numpy)
     if x.lo is not None or special <= 0:
         return np.asarray(values)
-    known = np.array(special_values(d), dtype=np.float64 if d.is_float else np.int64).astype(d.numpy)
+    known = special_values(d)
     chosen = known[rng.integers(0, len(known), x.shape)]
     return np.asarray(np.where(rng.random(x.shape) < special, chosen, values))

@@ -27,9 +27,9 @@ lint: $(INSTALLED)
 test-peers: $(PEERS) compiler
 	$(BIN)/pytest -n 2 -m peers tests/peers
 
-# The long checks: every f32 bit pattern, the whole index-query corpus, big fuzzing campaigns.
+# The long checks: every f32 bit pattern of every elementary function, every sample of every operator, many random programs.
 test-full: $(INSTALLED) compiler
-	$(BIN)/pytest -m full $(CASES)
+	$(BIN)/pytest -n 2 --dist worksteal -m full --durations=10 $(CASES)
 
 bench: $(PEERS) compiler
 	$(BIN)/assay bench

@@ -2,11 +2,13 @@
 
     python benchmarks/ulp.py [NAME ...]            f32: all 2**32 inputs of a function of one argument, or random pairs
     python benchmarks/ulp.py --every 64 NAME ...   f32: one block of 2**16 inputs in 64 (a smoke test: sampling hides maxima)
+    python benchmarks/ulp.py --numpy 1 NAME ...    f32: numpy's bits on every block that is run, not on one in 64
     python benchmarks/ulp.py --f64 [NAME ...]      f64: random inputs
     python benchmarks/ulp.py --table               writes what has been measured into docs/accuracy.md
 
-The function is translated to C++ from its composition and compared with glibc in the next wider type: f64 for f32 (its error,
-below one f64 ulp, is 2**-29 f32 ulp), 80-bit long double for f64 (x86 only; its own error adds up to 0.5 ulp to gelu_tanh).
+The function is compared with glibc in the next wider type: f64 for f32 (its error, below one f64 ulp, is 2**-29 f32 ulp),
+80-bit long double for f64 (x86 only; its own error adds up to 0.5 ulp to gelu_tanh).  What runs over all inputs is the code that
+the C++ backend emits, and numpy must have its bits; random inputs run in a plain translation of the composition to C++.
 Subnormal results are measured in units of the last subnormal bit, an infinite result counts as 2**(largest exponent), logaddexp
 in ulp of the larger of its result and its larger argument. Results are kept in benchmarks/ulp.json.
 """
@@ -30,10 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from assay.backends.cpp import compile_many
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
-from assay.core.lang import E, input, load, op, walk
+from assay.core.lang import E, Program, input, load, op, program, tensor, walk
 from assay.core.row import TABLE
+from assay.semantics import denote
+from assay.semantics.compare import bits_equal
 
 RESULTS = Path(__file__).with_suffix(".json")
 DOCUMENT = Path(__file__).parent.parent / "docs" / "accuracy.md"
@@ -186,14 +191,6 @@ extern "C" void measure(Result* R, const @NARROW@* y, const @NARROW@* x0, const 
     if (error > R->worst) { R->worst = error; R->at[0] = x0[i]; R->at[1] = x1[i]; R->got = v; R->exact = (double)o; }
   }
 }
-extern "C" void sweep(Result* R, unsigned long first, unsigned long last) {
-  static @NARROW@ x[4096], y[4096];
-  for (unsigned long b = first; b < last; b += 4096) {
-    for (int i = 0; i < 4096; i++) x[i] = __builtin_bit_cast(float, (unsigned)(b + i));
-    fn(y, SECOND 4096);
-    measure(R, y, x, x, 4096);
-  }
-}
 """
 ONE = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc cbrt".split()
 TWO = "pow atan2 hypot fmod remainder".split()
@@ -229,7 +226,7 @@ def measuring(name: str, dtype: DType) -> ctypes.CDLL:
     arguments = ", ".join(f"(W)x{k}[i]" for k in range(len(TABLE[name].params)))
     call = f"{f'M({name})' if known else name + '_'}({arguments})"
     unit = "M(fmax)(M(fabs)(a), M(fabs)(M(fmax)(x0[i], x1[i])))" if name == "logaddexp" else "a"  # it cancels near zeros
-    text = ORACLE.replace("CALL", call).replace("UNIT", unit).replace("SECOND", "x, x," if len(TABLE[name].params) == 2 else "x,")
+    text = ORACLE.replace("CALL", call).replace("UNIT", unit)
     replaced = {"DECLARATIONS": " ".join(declarations), "WIDE": wide, "NARROW": C_TYPES[dtype.name]}
     replaced |= (
         {"EMIN": "-125", "EMAX": "128", "P": "24", "LOW": "0x1.bdd3413b26456p-55"}
@@ -333,6 +330,10 @@ class Row:
     wrong: int
     sign: int
     nanoseconds: float
+    compared: int = 0
+    """Inputs on which numpy was asked too."""
+    differing: int = 0
+    """Blocks of them in which its bits were not those of the emitted code."""
 
 
 def operations(e: E) -> tuple[int, int]:
@@ -357,28 +358,49 @@ def speed(library: ctypes.CDLL, name: str, dtype: DType) -> float:
     return best / 16 / y.size * 1e9
 
 
-def row(name: str, dtype: DType, library: ctypes.CDLL, result: Result, described: str, count: int) -> Row:
+def row(name: str, dtype: DType, library: ctypes.CDLL, result: Result, described: str, count: int, compared: int = 0,
+        differing: int = 0) -> Row:  # fmt: skip
     ops, divisions = operations(composition(name, dtype)[0])
     at = list(result.at)[: len(TABLE[name].params)]
     shown = Row(name, dtype.name, ops, divisions, described, count, result.worst, at, result.rounded_otherwise / count,
-                result.wrong, result.sign, speed(library, name, dtype))  # fmt: skip
+                result.wrong, result.sign, speed(library, name, dtype), compared, differing)  # fmt: skip
     wrong = f" wrong {result.wrong} at {list(result.wrong_at)}" if result.wrong else ""
     sign = f" sign of zero {result.sign} at {list(result.sign_at)}" if result.sign else ""
     print(f"{name:10} {dtype.name} ops {ops:3} {shown.nanoseconds:6.2f} ns  worst {result.worst:.4f} at {at} ", end="")
     print(f"({result.got!r}, exact {result.exact!r})", end=" ")
-    print(f"not correctly rounded {100 * shown.rounded_otherwise:.4f} %{wrong}{sign}", flush=True)
+    print(f"not correctly rounded {100 * shown.rounded_otherwise:.4f} %{wrong}{sign}", end="")
+    print(f"; numpy differs in {differing} of {compared // BLOCK} blocks" if compared else "", flush=True)
     return shown
 
 
-def every_f32(name: str, every: int = 1) -> Row:
-    """All 2**32 inputs (2**31 of an odd or even function), or one block of 2**16 in `every`."""
+BLOCK = 1 << 16
+
+
+def elementwise(name: str) -> Program:
+    """The function of BLOCK numbers of f32."""
+    x = input("x", (BLOCK,), dt.f32)
+    return program((x,), [tensor((BLOCK,), lambda i: op(name, x[i]))])
+
+
+def every_f32(name: str, every: int = 1, numpy_every: int = 64) -> Row:
+    """The emitted code on all 2**32 inputs (2**31 of an odd or even function), or one block of BLOCK in `every`.
+
+    On one of `numpy_every` of these blocks numpy has the same bits, or the row says that it has not.
+    """
     library, result = measuring(name, dt.f32), Result()
+    p = elementwise(name)
+    (emitted,) = compile_many([p], threads=1)
+    compared = differing = 0
     end = 1 << (31 if name in SYMMETRIC else 32)
-    block = end if every == 1 else 1 << 16
-    for first in range(0, end, block * every):
-        library.sweep(ctypes.byref(result), ctypes.c_ulong(first), ctypes.c_ulong(first + block))
+    for k, first in enumerate(range(0, end, BLOCK * every)):
+        x = np.arange(first, first + BLOCK, dtype=np.uint32).view(np.float32)
+        (y,) = emitted([x])
+        library.measure(ctypes.byref(result), pointer(y), pointer(x), pointer(x), ctypes.c_long(BLOCK))
+        if k % numpy_every == numpy_every // 2:
+            compared += BLOCK
+            differing += not bits_equal(y, denote.run(p, [x])[0])
     described = "all" if every == 1 else f"1 in {every}"
-    return row(name, dt.f32, library, result, described, end // every)
+    return row(name, dt.f32, library, result, described, end // every, compared, differing)
 
 
 def sampled(name: str, dtype: DType, rounds: int, n: int = 1 << 18) -> Row:
@@ -435,6 +457,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--numpy", type=int, default=64)
     parser.add_argument("--f64", action="store_true")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--table", action="store_true")
@@ -449,7 +472,7 @@ def main() -> None:
         elif len(TABLE[name].params) == 2:
             shown = sampled(name, dt.f32, args.rounds)
         else:
-            shown = every_f32(name, args.every)
+            shown = every_f32(name, args.every, args.numpy)
         if args.every == 1:
             kept = results()
             kept[f"{name}.{shown.dtype}"] = vars(shown)

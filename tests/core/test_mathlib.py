@@ -12,6 +12,7 @@ from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.lang import input, op, program, tensor
 from assay.core.row import TABLE, Row
+from assay.semantics import denote
 from assay.semantics.denote import bits_equal, run
 from benchmarks import ulp
 
@@ -153,6 +154,16 @@ def test_all_f32_inputs_within_one_ulp(name: str):
     measured = ulp.every_f32(name)
     assert measured.worst <= TABLE[name].ulp.get("f32", 1.0)
     assert measured.sign == 0
+    assert measured.compared >= 1 << 25
+    assert measured.differing == 0
+
+
+@pytest.mark.cpp
+def test_numpy_that_differs_in_one_bit_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    true = denote.run
+    monkeypatch.setattr(denote, "run", lambda p, xs: [np.nextafter(y, np.float32(9)) for y in true(p, xs)])
+    measured = ulp.every_f32("exp", every=1 << 13, numpy_every=2)
+    assert (measured.compared, measured.differing) == (4 * ulp.BLOCK, 4)
 
 
 MP: dict[str, Callable[..., mpmath.mpf]] = {

@@ -5,7 +5,7 @@
     folder/program.assay            the program, whose SHA-256 the certificates are tied to
     folder/certificates.json        what there is: kind, place, status, expected answers, hash of each file
     folder/001-bounds-t0-x_2_i_3.smt2     one integer fact (verify/query.py)
-    folder/001-...products.json     where it multiplies unknowns: the fact as a sum of products (verify/products.py)
+    folder/001-...products.json     where it multiplies unknowns: the fact as a sum of products (verify/rational.py)
 
 A fact that fails (a kept check, a floor division) has the answer sat, and its witness beside it.  What facts take as given is
 certified too (verify/lemmas.py, kind "range"), or listed under `assumes`.

@@ -1,4 +1,4 @@
-"""Finding the sums of products that products.py checks.
+"""Finding the sums of products that rational.py checks.
 
     find(script) -> {"check": k, "cases": [[{"positive": [0, 3], "times": "1/2"}, ...], ...]} or None
 
@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Any
 
-from assay.verify.products import Case, Polynomial, cases, constant, product, proves
+from assay.verify.rational import Case, Polynomial, cases, constant, product, proves
 from assay.verify.smtlib import Refused, Script, Term
 
 DEGREE = 2  # of the products of inequalities

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Unsupported
-from assay.verify import products, smtlib, verdict
+from assay.verify import rational, smtlib, verdict
 from assay.verify.certificate import Certificate, Certificates
 from assay.verify.smtlib import Check, Refused
 from assay.verify.verdict import Verdict
@@ -229,7 +229,7 @@ def by_products(c: Certificate, script: smtlib.Script) -> list[str] | None:
         return None
     check = script.checks[-1]
     try:
-        proved = check.expected == "unsat" and products.proves(check, c.products["cases"])
+        proved = check.expected == "unsat" and rational.proves(check, c.products["cases"])
     except (Refused, KeyError, TypeError) as error:
         return [f"products: {error}"]
     return [x.expected for x in script.checks[:-1]] + ["unsat" if proved else "not proved by its products"]

@@ -18,7 +18,7 @@ import assay.core.functions  # noqa: F401
 from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.core.text import parse, show
-from assay.verify import bounds, certificate, integers, products, recheck, smtlib
+from assay.verify import bounds, certificate, integers, rational, recheck, smtlib
 from assay.verify.bounds import prove
 from assay.verify.certificate import Certificates, certificates, differences, digest, load, save
 from assay.verify.integers import Answer
@@ -368,24 +368,24 @@ def test_a_triangle_is_proved_by_exact_arithmetic() -> None:
     check = smtlib.read(c.text).checks[-1]
     assert c.products is not None
     proof = c.products["cases"]
-    assert products.proves(check, proof)
+    assert rational.proves(check, proof)
     for case in proof:
         for part in case:
             right = part["times"]
             part["times"] = str(Fraction(right) + 1)
-            assert not products.proves(check, proof)
+            assert not rational.proves(check, proof)
             part["times"] = right
-    assert not products.proves(check, proof[:-1])
-    assert not products.proves(check, [*proof, []])
+    assert not rational.proves(check, proof[:-1])
+    assert not rational.proves(check, [*proof, []])
 
 
 def test_a_negative_multiple_of_an_inequality_is_refused() -> None:
     """i >= 0 and i - 1 >= 0 do not contradict each other: -1 * (i) + (i - 1) = -1 would say so."""
     [check] = smtlib.read("(declare-const i Int)(assert (<= 0 i))(assert (<= 1 i))(set-info :status unsat)(check-sat)").checks
-    [case] = products.cases(check)
+    [case] = rational.cases(check)
     parts = [{"positive": [0], "times": "-1"}, {"positive": [1], "times": "1"}]
     assert case.positive == ({("i",): 1}, {("i",): 1, (): -1})
-    assert not products.proves(check, [parts])
+    assert not rational.proves(check, [parts])
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_a_negative_multiple_of_an_inequality_is_refused() -> None:
 )
 def test_malformed_products_prove_nothing(part: dict[str, Any]) -> None:
     [check] = smtlib.read("(declare-const i Int)(assert (<= 1 i 0))(set-info :status unsat)(check-sat)").checks
-    assert not products.proves(check, [[part]])
+    assert not rational.proves(check, [[part]])
 
 
 def test_division_by_what_may_be_negative_is_a_case_of_its_own() -> None:
@@ -410,11 +410,11 @@ def test_division_by_what_may_be_negative_is_a_case_of_its_own() -> None:
     assert certificate.handelman.find(free) is None
     found = certificate.handelman.find(guarded)
     assert found is not None
-    assert products.proves(guarded.checks[-1], found["cases"])
-    assert not products.proves(free.checks[-1], found["cases"])
+    assert rational.proves(guarded.checks[-1], found["cases"])
+    assert not rational.proves(free.checks[-1], found["cases"])
 
 
-@pytest.mark.parametrize("module", ["smtlib", "products"])
+@pytest.mark.parametrize("module", ["smtlib", "rational"])
 def test_the_checkers_import_nothing_but_numbers(module: str) -> None:
     tree = ast.parse((Path(certificate.__file__).parent / f"{module}.py").read_text())
     found = {n.module if isinstance(n, ast.ImportFrom) else a.name for n in ast.walk(tree)

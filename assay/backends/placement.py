@@ -199,12 +199,12 @@ class Placement:
     axes     the loops over the domain (None for an axis of size 1): the shape of a let or require, the domain of a
              scatter, the shape without the scanned axis of a scan.  `Schedule` numbers these axes.
     stores   one for each tensor
-    values   every value in topological order
+    values   every value in topological order; a named row of floats is one value, or with `open_rows` its composition
     symbols  the value that each symbol stands for, by its mark
     """
 
-    def __init__(self, kernel: Kernel, facts: ProvenProgram | None = None) -> None:
-        self.kernel, self.facts = kernel, facts
+    def __init__(self, kernel: Kernel, facts: ProvenProgram | None = None, *, open_rows: bool = False) -> None:
+        self.kernel, self.facts, self.open_rows = kernel, facts, open_rows
         self.kind = kernel.tensors[0].kind
         self.shape = domain(kernel.tensors[0])
         self.values: list[Value] = []
@@ -346,7 +346,8 @@ class Placement:
             return self._memo[self._key(meaning, env)]
         args = tuple([self._memo[self._key(a, env)] for a in e.args])
         if steps:
-            return self._compose(steps, args)
+            whole = not self.open_rows and e.dtype.is_float
+            return self._row(op, args, e.dtype, interval) if whole else self._compose(steps, args)
         if op == "proj":
             return self._value(op, args, e.attr, e.dtype, args[0].within, args[0].varies, interval)
         return args[0] if op == "stop" else self._row(op, args, e.dtype, interval)
@@ -522,12 +523,12 @@ def _composition(e: E) -> tuple[_Step, ...]:
     r = TABLE.get(e.op)
     if r is None or r.kind != "named" or not all(a.dtype.is_float for a in e.args):
         return ()
-    return _steps(e.op, tuple([a.dtype for a in e.args]))
+    return composition(e.op, tuple([a.dtype for a in e.args]))
 
 
 @cache
-def _steps(name: str, dtypes: tuple[DType, ...]) -> tuple[_Step, ...]:
-    """The composition of a named row for arguments of these types; () where it is no composition of rows alone."""
+def composition(name: str, dtypes: tuple[DType, ...]) -> tuple[_Step, ...]:
+    """The steps of a named row for arguments of these types; () where it is no composition of rows alone."""
     args = tuple(load(tensor_input(f"argument {k}", (), d)) for k, d in enumerate(dtypes))
     number: dict[E, int] = {a: k for k, a in enumerate(args)}
     steps: list[_Step] = []
@@ -575,5 +576,5 @@ def reachable(roots: Iterable[Value], inside: Loop | None = None) -> set[Value]:
 
 
 __all__ = [
-    "Access", "Fill", "Fold", "Loop", "Placement", "Store", "Symbol", "Value", "reachable",
+    "Access", "Fill", "Fold", "Loop", "Placement", "Store", "Symbol", "Value", "composition", "reachable",
 ]  # fmt: skip

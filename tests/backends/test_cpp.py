@@ -108,7 +108,7 @@ def test_avx512_text_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     other = replace(host(), bytes=64, registers=32, instructions="avx512")
     monkeypatch.setattr(plans, "host", lambda: other)
     programs = build(("gelu", "masks", "conv2d_pad", "bf16_chain", "f16_chain", "requires_hold", "transposes"))
-    parts = [cpp.emit_program(proven(p), plan(p, "vector"), other, n).text for n, p in programs.items()]
+    parts = [cpp.emit_program(proven(p), plan(p, "vector"), other, n) for n, p in programs.items()]
     flags = ("-march=skylake-avx512", "-O1", "-std=c++17", "-w", "-S", "-x", "c++", "-")
     command = [compiler()[0], *flags, "-o", str(tmp_path / "a.s")]
     subprocess.run(command, input=cpp.translation_unit(parts, other).encode(), check=True)

@@ -32,11 +32,12 @@ _SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for
 
 @dataclass
 class Emitted:
-    """The C++ of a program, without the prelude, and where its tensors live."""
+    """The C++ of a program, without the prelude, the functions of named rows that it uses, and where its tensors live."""
 
     program: Program
     plan: Plan
     text: str
+    rows: dict[str, str]
     steps: list[Step]
     layout: Layout
 
@@ -78,6 +79,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     _check_order(program, plan)
     parts, groups = [], _groups(program, plan)
     steps: list[Step] = []
+    rows: dict[str, str] = {}
     number = 0
     for group in groups:
         if isinstance(group, T):
@@ -91,12 +93,13 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
             nest = _nest(kernel, facts, target, f"k{prefix}_{number}", layout)
             number += 1
             parts.append(nest.text)
+            rows.update(nest.printer.rows)
             calls += _calls(kernel, nest, layout)
         status = f"long*S=(long*)P[{len(slots)}];" if layout.failures else ""
         parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
         steps.append(Step(entry, tuple(t for k in group for t in k.computes)))
     _place(program, groups, layout)
-    return Emitted(program, plan, "\n".join(parts) + "\n", steps, layout)
+    return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout)
 
 
 def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layout: Layout) -> Nest:
@@ -187,9 +190,10 @@ def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layou
 _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"
 
 
-def translation_unit(parts: Sequence[str], target: Target) -> str:
-    """The emitted programs behind the prelude of `target`."""
-    body = "".join(parts)
+def translation_unit(programs: Sequence[Emitted], target: Target) -> str:
+    """The emitted programs behind the prelude of `target` and the functions that they share."""
+    rows = {name: text for e in programs for name, text in e.rows.items()}
+    body = "".join([*rows.values(), *(e.text for e in programs)])
     return prelude(target) + (transpose_text(target) if "transpose(" in body else "") + _RUN + body
 
 
@@ -206,7 +210,7 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
         facts = given if isinstance(given, ProvenProgram) else proven(given)
         plan = (plans[k] if plans is not None else None) or default_plan(facts.program, target)
         emitted.append(emit_program(facts, plan, target, str(k) if len(programs) > 1 else ""))
-    text = translation_unit([e.text for e in emitted], target)
+    text = translation_unit(emitted, target)
     emission = time.perf_counter() - start
     built = build(text, flags=flags)
     count = threads or threads_.available()
@@ -251,7 +255,7 @@ def _chosen(program: Program) -> tuple[Program, Plan]:
 def _again(program: Program) -> tuple[Plan, str]:
     """Plan and text of a program that was loaded from its record."""
     scheduled, plan = _chosen(program)
-    return plan, translation_unit([emit_program(proven(scheduled), plan, host()).text], host())
+    return plan, translation_unit([emit_program(proven(scheduled), plan, host())], host())
 
 
 __all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "translation_unit"]

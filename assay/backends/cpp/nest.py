@@ -3,10 +3,12 @@
 A kernel is a function `k(P, lo, hi)`: P holds the tensors' addresses, [lo, hi) are the units (tiles, the tail included) of
 the loop that is divided among threads.  Tiles of an axis are whole, then one tail: of a vector axis it ends with a
 vector that overlaps the one before (the same elements are computed twice, to the same bits), so that no lane is masked.
+Where that is little work, the tail is one more whole tile that ends with the axis: its code is that of the others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
@@ -21,9 +23,10 @@ from assay.backends.plan import Schedule
 from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.errors import InternalError
-from assay.core.index import Ix, ix
+from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import T
 
+AGAIN = 25  # one element in so many may be computed twice to save the code of a tail
 STACK = 1 << 20  # bytes of row buffers that a kernel may put on its thread's stack
 
 
@@ -37,23 +40,29 @@ class Tail(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """An axis cut in `steps` tiles of `rep` and tails."""
+    """An axis cut in `steps` tiles of `rep` and tails; with `last`, the last tile starts at that element."""
 
     steps: int
     size: int
     rep: Rep
     tails: tuple[Tail, ...]
+    last: int | None = None
 
     @property
     def units(self) -> int:
         return self.steps + bool(self.tails)
 
 
-def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool) -> Tiles:
-    """The tiles of n elements.  Unless computing an element twice is harmless (`repeatable`), the last ones are scalar."""
+def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool, movable: bool = False) -> Tiles:
+    """The tiles of n elements.  Unless computing an element twice is harmless (`repeatable`), the last ones are scalar.
+
+    `movable`: a tile may start at any element.
+    """
     size = rep.copies * rep.lanes
     steps, rest = divmod(n, size)
     start = n - rest
+    if repeatable and movable and steps and rest and AGAIN * (size - rest) <= n:
+        return Tiles(steps + 1, size, rep, (), n - size)
     if rep.lanes == 1:
         return Tiles(steps, size, rep, (Tail(tuple(range(start, n)), 1),) if rest else ())
     if repeatable:
@@ -81,10 +90,12 @@ class Nest:
         self.printer = Printer(placement, schedule, target, pointer, outputs)
         rep = replication(placement, schedule, target.lanes)
         self.repeatable = placement.kind != "scatter" and schedule.carry is None
+        divided = _divided(placement)
         self.tiles = [
-            cut(a.n, rep.get(a, ONE), target.lanes, repeatable=self.repeatable) if a else Tiles(1, 1, ONE, ())
+            cut(a.n, rep.get(a, ONE), target.lanes, repeatable=self.repeatable, movable=a.var not in divided)
+            if a else Tiles(1, 1, ONE, ())
             for a in placement.axes
-        ]
+        ]  # fmt: skip
         self.order = schedule.order or tuple((k, None) for k in range(len(placement.axes)))
         self.units = 1
         self.streams = schedule.stream and placement.kind == "let" and schedule.carry is None
@@ -144,12 +155,23 @@ class Nest:
         if tiles.steps:
             counter, name = p.counter(tiles.steps) if tiles.steps > 1 else (ix(0), "")
             base = counter * tiles.size
-            with p.inside(Block(p.block, (loop,))) as inner, self._open(loop, base, tiles.rep):
-                self._loops(at + 1, ranges, bottom)
+            with p.inside(Block(p.block, (loop,))) as inner:
+                if tiles.last is not None:
+                    base = self._start(name, tiles.size, tiles.last)
+                with self._open(loop, base, tiles.rep):
+                    self._loops(at + 1, ranges, bottom)
             self._close(inner, name, tiles, bounds)
         for tail in tiles.tails:
             last = "" if bounds is None else f"if({bounds[1]}>{tiles.steps}&&{bounds[0]}<={tiles.steps})"
             print_tail(p, loop, tail, lambda: self._loops(at + 1, ranges, bottom), last)
+
+    def _start(self, counter: str, size: int, last: int) -> Ix:
+        """Print the first element of a tile: a multiple of the size, of the last tile `last`."""
+        p = self.printer
+        step = math.gcd(size, last)
+        at, name = p.counter(last // step + 1, "s")
+        p.line(f"long {name}={counter}*{size // step}<{last // step}?{counter}*{size // step}:{last // step};")
+        return at * step
 
     def _close(self, inner: Block, name: str, tiles: Tiles, bounds: tuple[str, str] | None) -> None:
         """Append the loop around `inner` to the current block."""
@@ -291,20 +313,31 @@ class Nest:
             p.line(f"if(some(~{text})){{{cells}}}")
 
 
+def _divided(placement: Placement) -> set[Var]:
+    """The variables that are divided in some index: whole tiles at multiples of their size keep such an index simple."""
+    found = [i for v in placement.loads for i in v.attr.indices]
+    found += [v.attr for v in placement.values if v.op == "idx"]
+    found += [i for f in placement.fills for i in f.lead]
+    found += [i for s in placement.stores for i in s.indices]
+    return {v for i in found for d in divisions(i) for v in d.free}
+
+
 def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None], condition: str = "") -> None:
     """Print the last elements of a loop, under an `if`."""
-    outer = p.block
+    outer, share = p.block, p.share
+    p.share *= (tail.singles or len(tail.offsets) * tail.lanes) / loop.n
     if tail.singles:
         counter, name = p.counter(tail.singles) if tail.singles > 1 else (ix(0), "")
         with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, [counter + tail.start]):
             bottom()
         head = f"for(long {name}=0;{name}<{tail.singles};{name}++){{" if name else "{"
         outer.lines += [condition + head, *inner.lines, "}"]
-        return
-    at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
-    with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, at, Rep(len(at), tail.lanes)):
-        bottom()
-    outer.lines += [condition + "{", *inner.lines, "}"]
+    else:
+        at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
+        with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, at, Rep(len(at), tail.lanes)):
+            bottom()
+        outer.lines += [condition + "{", *inner.lines, "}"]
+    p.share = share
 
 
 def print_fill(p: Printer, v: Value) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from assay.backends.cpp import spell
+from assay.backends.cpp.rows import is_named, print_row
 from assay.backends.cpp.spell import TYPES
 from assay.backends.legality import ONE, Rep, replication
 from assay.backends.placement import Access, Fill, Loop, Placement, Symbol, Value, reachable
@@ -94,6 +95,8 @@ class Printer:
         self.carries: dict[Value, Carry] = {}
         self.widths: dict[Value, int] = {}
         self.constants: dict[Value, Names] = {}
+        self.share = 1.0  # of the elements of the kernel, those that are computed where the printer is
+        self.rows: dict[str, str] = {}  # the functions of named rows that are used, with their text
         self._constant_vectors: dict[tuple[Value, int], list[str]] = {}
         self.loop_of = {x.var: x for x in placement.loops}
         self._forms: dict[frozenset[Loop], tuple[tuple[Loop, ...], bool]] = {}
@@ -309,6 +312,9 @@ class Printer:
                 from assay.backends.cpp.nest import print_fill
 
                 print_fill(self, v)
+            elif is_named(v):
+                texts, vector = print_row(self, v)
+                block.names[v] = Names(self.form(v)[0], texts, vector)
             else:
                 reps, vector = self.form(v)
                 texts, vector = self._expressions(v, reps, vector=vector)

@@ -24,6 +24,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from assay.core.ieee import ieee
 from assay.core.lang import Program
 from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
 from assay.frontends.cell import Cell
-from assay.frontends.creation import from_numpy
+from assay.frontends.creation import check_bools, from_numpy
 from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE
 from assay.transforms.lower import lower
@@ -83,13 +84,23 @@ class Entry:
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
         c = self.captured
-        arrays = [s.memory(tensors) for s in c.sources]
-        results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
         cut = len(c.changed)
-        for target, value in zip(c.changed, results, strict=False):
-            _write(target, tensors, value)
+        with _updates(c.changed, tensors):
+            arrays = [s.memory(tensors) for s in c.sources]
+            results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
+            for target, value in zip(c.changed, results, strict=False):
+                _write(target, tensors, value)
         cells: dict[int, Cell] = {}
         return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+
+
+def _updates(changed: Sequence[Source], tensors: Sequence[Tensor]) -> ExitStack:
+    """Holds the locks of the storages that a call changes, always in the same order."""
+    cells = [s.storage(tensors) for s in changed]
+    held = ExitStack()
+    for lock in sorted({c.lock for c in cells if c is not None and c.lock is not None}, key=id):
+        held.enter_context(lock)
+    return held
 
 
 def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
@@ -199,6 +210,8 @@ class Compiled:
                 key.append(signature)
                 arrays.append(array)
             elif type(a) is np.ndarray:
+                if a.dtype == np.bool_:
+                    check_bools(a)
                 key.append(_array_key(a))
                 arrays.append(a)
             else:

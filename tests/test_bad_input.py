@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import assay
@@ -27,11 +28,20 @@ from assay.core.parser import parse
 
 X = assay.arange(12).to(assay.float32).reshape(3, 4)
 NAN, INF = float("nan"), float("inf")
+MASKED = np.ma.array([1.0, 2.0], mask=[0, 1])
+ODD_BOOLS = np.frombuffer(bytes([0, 1, 2, 255]), np.uint8).view(np.bool_)  # bytes that numpy takes for truth values
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        # arrays whose elements are not what they seem
+        (lambda: assay.from_numpy(MASKED), "a masked array, 1 of whose 2 elements have no value; fill them first"),
+        (lambda: assay.tensor(MASKED), "tensor(x.filled(0))"),
+        (lambda: assay.tensor([MASKED, MASKED]), "tensor(): a masked array"),
+        (lambda: assay.compile(lambda x: x + 1, backend="reference")(MASKED), "a masked array"),
+        (lambda: assay.from_numpy(ODD_BOOLS), "element [2] of a bool array [4] is the byte 2; allowed: 0 and 1"),
+        (lambda: assay.compile(lambda x: ~x, backend="reference")(ODD_BOOLS), "x.view(np.uint8) != 0"),
         # sizes
         (lambda: assay.zeros(INF), "zeros(float inf): no overload takes these arguments"),
         (lambda: assay.zeros(-1), "size [-1]; allowed: sizes >= 0"),
@@ -146,6 +156,21 @@ def test_a_constant_beyond_its_type_is_infinite() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ processes
+
+def test_bools_of_any_bytes_are_truth_values_where_they_are_copied() -> None:
+    assert assay.tensor(ODD_BOOLS).numpy().view(np.uint8).tolist() == [0, 1, 1, 1]
+    assert assay.tensor(ODD_BOOLS, dtype="float32").tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert assay.tensor([list(ODD_BOOLS)]).tolist() == [[False, True, True, True]]
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("cpp", marks=pytest.mark.cpp)])
+def test_a_compiled_call_refuses_such_bools_every_time(backend: str) -> None:
+    count = assay.compile(lambda x: x.sum(), backend=backend)
+    for _ in range(3):  # also where the call is known and takes the short way
+        assert count(ODD_BOOLS == ODD_BOOLS) == 4
+        with pytest.raises(UserError, match="is the byte 2"):
+            count(ODD_BOOLS)
+
 
 SCRIPT = """
 import assay

@@ -10,6 +10,7 @@ is complete before the first element is stored, which makes self-overlapping upd
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,16 @@ class Cell:
     """Storage: its memory (`array`), how often it was written (`version`), and by which operator last.
 
     During a capture a cell has a value without memory; `owner` is the trace that it belongs to.
+    Where there is a `lock`, it is held from the read to the write of an update: the state of a generator has one.
     """
 
-    __slots__ = ("__weakref__", "_value", "array", "owner", "version", "writer")
+    __slots__ = ("__weakref__", "_value", "array", "lock", "owner", "version", "writer")
 
     def __init__(self, array: np.ndarray | None, value: Value | None = None, owner: Trace | None = None) -> None:
         self.array = array
         self._value = value
         self.owner = owner
+        self.lock: AbstractContextManager[Any] | None = None
         self.version = 0
         self.writer = ""
 

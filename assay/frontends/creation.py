@@ -48,18 +48,39 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
 
 
 def _array(data: Any) -> np.ndarray:
+    data = _without_tensors(data)
     try:
-        if isinstance(data, list | tuple):
-            data = _without_tensors(data)
-        return np.asarray(data)
+        array = np.asarray(data)
     except ValueError as error:
         raise UserError(f"tensor(): the nested lists do not form a tensor: {error}") from None
+    return array if array.dtype != np.bool_ else array.view(np.uint8) != 0  # a copy: whatever is not 0 is true
 
 
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_tensors(x) for x in data]
-    return data.item() if isinstance(data, Tensor) else data
+    return data.item() if isinstance(data, Tensor) else _unmasked(data, "tensor")
+
+
+def _unmasked(data: Any, caller: str) -> Any:
+    """`data`.  Raises UserError for a masked array, some of whose elements have no value."""
+    if isinstance(data, np.ndarray) and type(data) is not np.ndarray and isinstance(data, np.ma.MaskedArray):
+        raise UserError(
+            f"{caller}(): a masked array, {np.ma.count_masked(data)} of whose {data.size} elements have no value; fill them "
+            f"first, as in {caller}(x.filled(0)), and keep the mask in a tensor of its own: {caller}(np.ma.getmaskarray(x))"
+        )
+    return data
+
+
+def check_bools(array: np.ndarray) -> None:
+    """Raises UserError where a byte of a bool array is neither 0 nor 1: numpy, C++ and arithmetic would disagree about it."""
+    octets = array.view(np.uint8)
+    if octets.size and octets.max() > 1:
+        at = tuple(map(int, np.unravel_index(int(np.argmax(octets > 1)), octets.shape)))
+        raise UserError(
+            f"element {list(at)} of a bool array {list(array.shape)} is the byte {octets[at]}; allowed: 0 and 1.  "
+            "Make such bytes truth values with  x.view(np.uint8) != 0"
+        )
 
 
 def _inferred(data: Any, array: np.ndarray) -> DType:
@@ -83,11 +104,14 @@ def _converted(array: np.ndarray, wanted: DType) -> np.ndarray:
 def from_numpy(array: np.ndarray) -> Tensor:
     """The tensor that shares the memory of `array`, any strides; it is written in place only where the array may be.
 
-    Raises UserError for an element type that tensors do not have, or foreign byte order.
+    Raises UserError for an element type that tensors do not have, foreign byte order, a masked array, or bytes of a bool
+    array that are neither 0 nor 1.
     """
     if not isinstance(array, np.ndarray):
         raise UserError(f"from_numpy() needs a numpy array, not {type(array).__name__}; use assay.tensor({array!r:.40})")
-    dtype_of(array.dtype)
+    dtype_of(_unmasked(array, "from_numpy").dtype)
+    if array.dtype == np.bool_:
+        check_bools(array)
     if any(s % array.itemsize for s in array.strides) or not array.dtype.isnative:
         raise UserError(
             f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first"

@@ -4,12 +4,15 @@
 
 The state is a tensor i64[2] = (seed, offset); each call draws with one offset and advances it, as an in-place update does.  So
 a capture takes the state as an input and gives its advance back in the epilogue: a compiled call draws what eager
-evaluation would draw, and the next call draws other numbers.  Threads need generators of their own.
+evaluation would draw, and the next call draws other numbers.  Threads that share a generator draw different numbers, in the
+order in which they come: a draw, eager or compiled, holds the lock of the state; for numbers that can be repeated, give each
+thread a generator of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,12 +36,15 @@ class Generator:
     """A counter-based random generator: `state` is i64[2], its seed and offset."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.state = Tensor(Cell(np.array(_start(seed), np.int64)))  # no operators: a capture may be what loads this module
+        cell = Cell(np.array(_start(seed), np.int64))  # no operators: a capture may be what loads this module
+        cell.lock = self._lock = RLock()
+        self.state = Tensor(cell)
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart: this seed, offset 0."""
-        for k, number in enumerate(_start(seed)):
-            self.state[k] = number
+        with self._lock:
+            for k, number in enumerate(_start(seed)):
+                self.state[k] = number
         return self
 
     def initial_seed(self) -> int:
@@ -47,16 +53,19 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """A copy of the state."""
-        return self.state.clone()
+        with self._lock:
+            return self.state.clone()
 
     def set_state(self, state: Tensor) -> None:
         """Continue from a state."""
-        self.state.copy_(state)
+        with self._lock:
+            self.state.copy_(state)
 
     def draw(self, operator: str, *args: Any, **kwargs: Any) -> Any:
         """The random operator on the state and `args`; the state advances by one call."""
-        out = dispatch.call(operator, (self.state, *args), kwargs)
-        dispatch.store(self.state, process(*find("advance.state", (self.state.value,), {})), "advance.state")
+        with self._lock:
+            out = dispatch.call(operator, (self.state, *args), kwargs)
+            dispatch.store(self.state, process(*find("advance.state", (self.state.value,), {})), "advance.state")
         return out
 
 

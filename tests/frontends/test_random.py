@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -128,3 +130,36 @@ def test_a_capture_that_loads_the_generator_does_not_record_its_making() -> None
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.count("placeholder") == 1
     assert "select_scatter" not in shown
+
+
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    """Threads that change places as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("backend", ["eager", "reference", pytest.param("cpp", marks=pytest.mark.cpp), "mixed"])
+def test_threads_that_share_a_generator_draw_different_numbers(backend: str) -> None:
+    def draw() -> Any:
+        return assay.rand(2, dtype=assay.float64)
+
+    compiled = assay.compile(draw, backend="reference" if backend == "mixed" else backend) if backend != "eager" else draw
+    compiled()
+    assay.manual_seed(3)
+    found: list[list[bytes]] = [[], [], []]
+
+    def run(k: int) -> None:
+        f = draw if backend == "mixed" and k == 0 else compiled
+        found[k].extend(f().numpy().tobytes() for _ in range(40))
+
+    threads = [Thread(target=run, args=(k,)) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assay.manual_seed(3)
+    assert sorted(x for part in found for x in part) == sorted(draw().numpy().tobytes() for _ in range(120))

@@ -14,6 +14,7 @@ from assay.backends.schedule.summary import Fold, Summary
 Order = tuple[tuple[int, int | None], ...]
 
 COARSE, FULL = "coarse", "full"
+MANY_VECTORS = 4  # in so many vectors along an axis, the last one that overlaps does not count
 KEEP = 1.6  # traffic is computed only while arithmetic alone is below KEEP times the best total
 
 
@@ -127,11 +128,18 @@ def vector_axes(k: Summary, lanes: int) -> list[int | None]:
             a.steps.get(axis) == 1 and not a.from_data >> axis & 1 for a in k.accesses if a.kind != "row"
         ):
             found.append(axis)
+    if not k.folds and not k.rows and (smooth := [a for a in found if _smooth(k, a) and k.shape[a] >= MANY_VECTORS * lanes]):
+        return [*smooth]
     along = any(a.steps.get(f.var) == 1 for f in k.folds for a in k.accesses)
     whole_rows = k.rank >= 2 and k.rank - 1 in found and all(not f.varies >> (k.rank - 1) & 1 for f in k.folds)
     if not found or ((along or k.rows) and not whole_rows):  # rows that are folded and then written: lanes write them
         found.append(None)
     return found
+
+
+def _smooth(k: Summary, axis: int) -> bool:
+    """Whether every access is contiguous along the axis, or the same: no other axis has less to do."""
+    return all(not a.varies >> axis & 1 or (a.steps.get(axis, 0) <= 1 and not a.bent) for a in k.accesses)
 
 
 def _copies(k: Summary, vector: int | None, lanes: int, *, wide: bool) -> tuple[int, ...]:
@@ -179,7 +187,10 @@ def orders(k: Summary, s: Schedule, *, wide: bool = True) -> Iterator[Order]:
         return
     turned = _transposed(k, vector)
     jam = dict(s.jam)
+    once = [*(f.place for f in k.folds), *k.rows.values()]  # a loop around these that they are not in would repeat them
     for axis in jam or ([a for a in big if a != vector] if turned or (not k.folds and vector != k.rank - 1) else []):
+        if any(at >> axis & 1 and not at >> vector & 1 for at in once):
+            continue
         u = jam.get(axis, 1)
         rest = tuple(o for o in natural if o[0] not in (axis, vector))
         if k.shape[axis] >= 4 * u:

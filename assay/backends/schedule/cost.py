@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from assay.backends.plan import Schedule
 from assay.backends.schedule.machine import Machine
 from assay.backends.schedule.summary import Access, Fold, Summary
+from assay.core.lang import T
 
 WINDOW = 250  # instructions in flight: the latency of a longer body is not hidden by the next iteration
 OVERLAP = 0.2  # share of the lesser times that is not hidden behind the greatest
@@ -137,20 +138,21 @@ class Nest:
                 return at
         return None
 
-    def accesses(self) -> list[Access]:
-        """The accesses; what two folds in one loop load is loaded once."""
+    def accesses(self) -> list[list[Access]]:
+        """The accesses by their form (see Summary.forms); what two folds in one loop load is loaded once."""
         if not any(loop.also for loop in self.loops):
-            return self.summary.accesses
+            return self.summary.forms
         seen: set[tuple[object, ...]] = set()
-        found: list[Access] = []
-        for a in self.summary.accesses:
-            steps = frozenset((self.loop_of.get(v, -1 - v), d) for v, d in a.steps.items())
-            key = a.tensor, self.at(a.place), a.address.c, steps
-            if a.kind == "load" and not a.bent:
-                if key in seen:
-                    continue
-                seen.add(key)
-            found.append(a)
+        found: list[list[Access]] = []
+        for form in self.summary.forms:
+            kept = form
+            if form[0].kind == "load" and not form[0].bent:
+                steps = frozenset((self.loop_of.get(v, -1 - v), d) for v, d in form[0].steps.items())
+                once = {(a.tensor, self.at(a.place), a.address.c, steps): a for a in form}
+                kept = [a for key, a in once.items() if key not in seen]
+                seen.update(once)
+            if kept:
+                found.append(kept)
         return found
 
     def at(self, place: int) -> int:
@@ -237,9 +239,10 @@ def arithmetic(nest: Nest) -> list[tuple[int, float]]:
         b[0] += n * g.mul
         b[1] += n * g.add
         b[2] += n * g.count
-    for a in nest.accesses():
+    for form in nest.accesses():
+        a = form[0]
         b = body(a.place)
-        n = copies_of(a.varies)
+        n = len(form) * copies_of(a.varies)
         b[3] += n * access_cycles(nest, a)
         b[2] += n
     nest.lines = sum(b[2] for b in bodies.values())
@@ -321,23 +324,27 @@ class Traffic:
 
 @dataclass
 class _Walk:
-    """An access seen from the inside out: `ladder` has, a loop, (lines of one iteration, dimensions so far, trips, stride)."""
+    """Accesses of one form seen from the inside out: `ladder` has, a loop, (lines of one iteration, dimensions so far, trips,
+    stride).  `run`: bytes read one after the other, the same with neighbouring runs read side by side, how many are side by side.
+    """
 
     access: Access
+    tensors: list[T]
     loops: list[int]
     lines: tuple[float, float]
     ladder: list[tuple[float, int, int, int]]
     total: float
     dims: list[tuple[int, int]]
     width: int  # contiguous bytes of one iteration of the innermost loop
+    run: tuple[float, float, float]
 
 
 def traffic(nest: Nest) -> dict[str, Traffic]:
     """What misses each cache.  Data that fits in a cache after one call is there at the next."""
     m = nest.machine
-    walks = [_walk(nest, a) for a in nest.accesses()]
+    walks = [_walk(nest, form[0], [a.tensor for a in form]) for form in nest.accesses()]
     result = {level: Traffic() for level in ("l1", "l2", "l3")}
-    total = sum(w.total for w in walks) * LINE
+    total = sum(w.total * len(w.tensors) for w in walks) * LINE
     for level, out in result.items():
         size = getattr(m, level) * SHARE[level]
         if total > size:
@@ -346,7 +353,7 @@ def traffic(nest: Nest) -> dict[str, Traffic]:
     return result
 
 
-def _walk(nest: Nest, a: Access) -> _Walk:
+def _walk(nest: Nest, a: Access, tensors: list[T]) -> _Walk:
     varies = bits(a.varies)
     inside = [(nest.lanes[v], 1, v) for v in varies if nest.lanes[v] > 1]
     in_lanes = len(inside)
@@ -377,7 +384,7 @@ def _walk(nest: Nest, a: Access) -> _Walk:
         if d:
             lines *= loop.trips if d >= LINE else max(1.0, loop.trips * d / LINE)
             dims.append((loop.trips, d))
-    return _Walk(a, loops, first, ladder, lines, dims, width)
+    return _Walk(a, tensors, loops, first, ladder, lines, dims, width, _run(a.itemsize, dims))
 
 
 def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int, level: str) -> None:
@@ -391,20 +398,20 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
                 reached *= (min(n, way // math.gcd(way, d)) if way else n) if d >= LINE else max(1.0, n * d / LINE)
                 q += 1
             held = lines * LINE * (max(1.0, way / LINE / reached) if reached < lines else 1.0)
+            held *= len(w.tensors)
             footprint[j] = footprint.get(j, 0.0) + held
             if j == w.loops[0]:
                 innermost[j] = innermost.get(j, 0.0) + held
     streams_open: dict[int, float] = {}
-    runs: list[tuple[float, float, float]] = []
     for w in walks:
-        runs.append(_run(w))
         if w.access.kind != "row":
             j = w.loops[0] if w.loops else -1
-            streams_open[j] = streams_open.get(j, 0.0) + runs[-1][2]
-    seen: list[_Walk] = []
-    for w, (run, reach, streams) in zip(walks, runs, strict=True):
+            streams_open[j] = streams_open.get(j, 0.0) + w.run[2] * len(w.tensors)
+    seen: dict[T, list[_Walk]] = {}
+    for w in walks:
         if w.access.kind == "row" and level != "l1":
             continue
+        run, reach, streams = w.run
         thrashed = bool(w.loops) and innermost[w.loops[0]] > size
         lines = w.lines[1] * CONFLICT if thrashed else w.lines[0]
         for (_, _, n, d), loop in zip(w.ladder, w.loops, strict=True):
@@ -412,10 +419,15 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
                 lines *= 1 if d == 0 else n if d >= LINE else max(1.0, n * d / LINE)
             else:
                 lines *= n
-        if any(_shared(nest, w, other, footprint, size) for other in seen):
+        count = len(w.tensors)
+        if w.access.kind == "load":
+            for t in w.tensors:
+                others = seen.setdefault(t, [])
+                count -= any(_shared(w, other, footprint, size) for other in others)
+                others.append(w)
+        if not count:
             continue
-        seen.append(w)
-        moved = lines * LINE
+        moved = count * lines * LINE
         starting = 0.0
         if w.access.kind != "row" and not thrashed:
             side_by_side = streams + (FROM_DATA if w.access.from_data else 0.0)
@@ -432,12 +444,12 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
             out.read += (moved + lost) / crowd
 
 
-def _run(w: _Walk) -> tuple[float, float, float]:
+def _run(itemsize: int, dims: list[tuple[int, int]]) -> tuple[float, float, float]:
     """(bytes read one after the other, the same with neighbouring runs read side by side, how many are side by side)."""
-    run, streams = float(w.access.itemsize), 1.0
+    run, streams = float(itemsize), 1.0
     apart: list[tuple[int, int]] = []
     reach = run
-    for n, d in w.dims:
+    for n, d in dims:
         if d <= max(run, LINE) * 1.01:
             run = max(run, n * d)
             reach = max(reach, run)
@@ -454,10 +466,8 @@ def _run(w: _Walk) -> tuple[float, float, float]:
     return run, reach, streams
 
 
-def _shared(nest: Nest, a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:
-    """Whether `b`, in a sibling loop over the same tensor, has brought in what `a` reads."""
-    if a.access.tensor is not b.access.tensor or a.access.kind != "load" or b.access.kind != "load":
-        return False
+def _shared(a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> bool:
+    """Whether the load `b`, in a sibling loop over the same tensor, has brought in what the load `a` reads."""
     common = [j for j in a.loops if j in b.loops]
     if not common or footprint[common[0]] > size:
         return False

@@ -132,6 +132,7 @@ class Summary:
         self.axes_mask = sum(1 << k for k, n in enumerate(self.shape) if n > 1)
         for t in self.tensors:
             self._tensor(t, top)
+        self.forms = _forms(self.accesses)
         self.fold_of = {f.var: f for f in self.folds}
         self.beside = self._beside()
 
@@ -363,6 +364,15 @@ class Summary:
             else:
                 bent = True
         return steps, bent, self._mask(frozenset(v for a in values(address) for v in a.free), scope) if bent else 0
+
+
+def _forms(accesses: Sequence[Access]) -> list[list[Access]]:
+    """The accesses that differ in nothing but their tensors and constant offsets, together."""
+    found: dict[tuple[object, ...], list[Access]] = {}
+    for a in accesses:
+        key = (a.itemsize, a.place, a.varies, a.kind, a.guarded, a.from_data, *a.steps.items()) if not a.bent else (id(a),)
+        found.setdefault(key, []).append(a)
+    return list(found.values())
 
 
 def loop_shape(t: T) -> tuple[int, ...]:

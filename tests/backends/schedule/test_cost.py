@@ -132,10 +132,10 @@ def two_row_sums(second):
 def test_independent_folds_share_a_loop_and_what_they_load():
     nest = Nest(Summary(two_row_sums(lambda v, _: v * v), PRICES), Schedule(fold="rowvec"), MACHINE)
     assert len(nest.loops) == 2
-    assert [a.kind for a in nest.accesses()] == ["load", "store"]
+    assert [a.kind for form in nest.accesses() for a in form] == ["load", "store"]
 
 
 def test_a_fold_that_needs_another_has_its_own_loop():
     nest = Nest(Summary(two_row_sums(lambda v, s: v * s), PRICES), Schedule(fold="rowvec"), MACHINE)
     assert len(nest.loops) == 3
-    assert [a.kind for a in nest.accesses()] == ["load", "load", "store"]
+    assert [a.kind for form in nest.accesses() for a in form] == ["load", "load", "store"]

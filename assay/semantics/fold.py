@@ -1,10 +1,11 @@
 """Evaluation of folds, one iteration after the other, each on a whole box of outer elements.
 
-Three shapes of a step have a quicker reading with the same bits:
+Four shapes of a step have a quicker reading with the same bits:
 
-    acc = ufunc(acc, x)      numpy's accumulate, which is sequential by definition
-    acc = max(acc, x)        exactly associative: an integer maximum of the floats' order-preserving codes (also min)
-    acc = fma(x, y, acc)     one fma of the box an iteration, without the bookkeeping of a scope
+    acc = ufunc(acc, x)                  numpy's accumulate, which is sequential by definition
+    acc = max(acc, x)                    exactly associative: an integer maximum of the floats' order-preserving codes (also min)
+    acc = fma(x, y, acc)                 one fma of the box an iteration, without the bookkeeping of a scope
+    accs = take ? new : accs             argmax and its kind: iterations in which nothing is taken are skipped
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ FEW = 64
 VERY_FEW = 16
 """Outer elements up to which chains of fmas run on Python floats (chain.py), quicker than numpy on tiny arrays."""
 
+FEW_RECORDS, FIRST_WINDOW, LONGEST_BURST = 64, 64, 1024
+"""Outer elements up to which untaken iterations are skipped; how many are first looked at; how many taken ones run in a row."""
+
 Record: TypeAlias = "Callable[[int, Any], None]"
 
 
@@ -43,28 +47,33 @@ def states(e: E, scope: Scope, record: Record | None = None, k: int = 0) -> list
     outer = math.prod(hi - lo for v in e.free for lo, hi in (scope.ranges[v],))
     length = max(1, min(n, CHUNK // max(1, outer)))
     reduce = _reduction(f)
+    skips = f.take is not None and record is None and outer <= FEW_RECORDS and n > FIRST_WINDOW
     for start in range(0, n, length):
         stop = min(n, start + length)
         memo = {x: scope.memo[x] for x in f.invariant}
         inner = Scope(scope.tensors, {**scope.ranges, f.variable: (start, stop)}, scope.rank, memo)
         inner.run(f.parts_tape)
-        if reduce is None:
-            now = _iterate(f, inner, now, start, stop, record, k)
+        if skips:
+            now = _taken(f, inner, now, start, stop)
+        elif reduce is None:
+            now = _iterate(f, inner, now, (start, stop), start, record, k)
         else:
             now = [reduce(f, inner, now[0], start, stop, record)]
     return now
 
 
-def _iterate(f: Fold, scope: Scope, now: list[Any], start: int, stop: int, record: Record | None, k: int) -> list[Any]:
+def _iterate(f: Fold, scope: Scope, now: list[Any], part: tuple[int, int], start: int, record: Record | None = None,
+             k: int = 0) -> list[Any]:  # fmt: skip
+    """The accumulators after the iterations part[0] .. part[1] - 1, in a scope that holds those from `start`."""
     level = f.variable.level
     step = Scope(scope.tensors, dict(scope.ranges), scope.rank, {x: scope.memo[x] for x in (*f.invariant, *f.parts)})
     memo = step.memo
     varying = [(x, a) for x in f.parts if (a := memo[x]).ndim and a.shape[level] > 1]
     before = (slice(None),) * level
-    for r in range(start, stop):
-        part = (*before, slice(r - start, r - start + 1))
+    for r in range(*part):
+        here = (*before, slice(r - start, r - start + 1))
         for x, a in varying:
-            memo[x] = a[part]
+            memo[x] = a[here]
         memo.update(zip(f.accs, now, strict=True))
         step.move(f.variable, r)
         step.run(f.carried_tape)
@@ -72,6 +81,43 @@ def _iterate(f: Fold, scope: Scope, now: list[Any], start: int, stop: int, recor
         if record is not None:
             record(r, now[k])
     return now
+
+
+def _taken(f: Fold, scope: Scope, now: list[Any], start: int, stop: int) -> list[Any]:
+    """The accumulators after the iterations start .. stop - 1 of a fold that changes nothing where `f.take` is false.
+
+    The condition is computed for windows of iterations with the accumulators as they are; up to the first one in which it
+    holds somewhere nothing changes.  A window grows while nothing is taken; taken iterations that are close run one by one.
+    """
+    r, window, burst = start, FIRST_WINDOW, 1
+    longest = max(FIRST_WINDOW, CHUNK // FEW_RECORDS)
+    while r < stop:
+        end = min(stop, r + window)
+        first = _first_taken(f, scope, now, (r, end), start)
+        if first is None:
+            r, window, burst = end, min(4 * window, longest), 1
+            continue
+        near = first - r < FIRST_WINDOW // 8
+        window, burst = FIRST_WINDOW, min(2 * burst, LONGEST_BURST) if near else 1
+        r = min(stop, first + burst)
+        now = _iterate(f, scope, now, (first, r), start)
+    return now
+
+
+def _first_taken(f: Fold, scope: Scope, now: list[Any], part: tuple[int, int], start: int) -> int | None:
+    """The first iteration of part[0] .. part[1] - 1 in which the fold would take something, if there is one."""
+    level = f.variable.level
+    here = (*(slice(None),) * level, slice(part[0] - start, part[1] - start))
+    memo = {x: scope.memo[x] for x in f.invariant}
+    memo.update((x, a[here] if (a := scope.memo[x]).ndim and a.shape[level] > 1 else a) for x in f.parts)
+    memo.update(zip(f.accs, now, strict=True))
+    step = Scope(scope.tensors, {**scope.ranges, f.variable: part}, scope.rank, memo)
+    step.run(f.take_tape)
+    taken = np.asarray(memo[f.take])  # type: ignore[index]
+    if taken.ndim and taken.shape[level] > 1:
+        taken = taken.any(axis=tuple(k for k in range(taken.ndim) if k != level))
+        return part[0] + int(taken.argmax()) if taken.any() else None
+    return part[0] if taken.any() else None
 
 
 # ------------------------------------------------------------------------------------------------ quick readings

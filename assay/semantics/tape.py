@@ -42,6 +42,7 @@ Tape: TypeAlias = tuple[Instruction, ...]
 class Fold:
     """A fold node, taken apart.  Where it is acc = row(acc, operand) or acc = fma(x, y, acc), `row` and `operands` say so.
 
+    Where every accumulator becomes select(take, new, acc), `take` is that one condition: where it is false nothing changes.
     `rank` is 1 + the highest level of a variable that it binds, or that folds in its steps bind.
     """
 
@@ -56,6 +57,8 @@ class Fold:
     carried_tape: Tape
     row: Row | None
     operands: tuple[E, ...]
+    take: E | None
+    take_tape: Tape
     rank: int
 
 
@@ -127,9 +130,12 @@ def fold_of(e: E) -> Fold:
                 parts[x] = None
     r, operands = _reduction(steps, accs, carried)
     loop = [d for d in inside if d in carried and d not in accs]
+    take = _taken(steps, accs)
+    below = set(reachable((take,), lambda d: v not in d.free)) if take is not None else set[E]()
     found = _folds[e] = Fold(
         e, v, inits, steps, accs, tuple(invariant), tuple(parts),
         tape(tuple(parts), (d for d in inside if d not in carried)), tape(steps, loop), r, operands,
+        take, tape((take,), (d for d in loop if d in below)) if take is not None else (),
         rank_of((d for d in inside if d is not e), v.level + 1),
     )  # fmt: skip
     return found
@@ -154,6 +160,15 @@ def _reduction(steps: tuple[E, ...], accs: tuple[E, ...], carried: set[E]) -> tu
             if x is a and y not in carried:
                 return r, (y,)
     return None, ()
+
+
+def _taken(steps: tuple[E, ...], accs: tuple[E, ...]) -> E | None:
+    """The condition of the step where it is select(condition, new, acc) for each accumulator that it changes."""
+    changed = [(s, a) for s, a in zip(steps, accs, strict=True) if s is not a]
+    if not changed or any(s.op != "select" or s.args[2] is not a for s, a in changed):
+        return None
+    conditions = {s.args[0] for s, _ in changed}
+    return conditions.pop() if len(conditions) == 1 else None
 
 
 def rank_of(nodes: Iterable[E], rank: int) -> int:

@@ -1,7 +1,9 @@
 """What each construct means, in literal numbers."""
 
 import math
+import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ from assay.core.lang import (
 )
 from assay.core.row import TABLE
 from assay.semantics import denote
+from assay.semantics import fold as denote_fold
 from assay.semantics.denote import RequireError, bits_equal, evaluate, run
 
 inf, nan = math.inf, math.nan
@@ -641,3 +644,56 @@ def test_large_tensors_are_evaluated_in_bounded_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * n + (16 << 20)
+
+
+# ------------------------------------------------------------------------------------------------ folds that take or leave
+
+
+def places(name, x):
+    """(value, index) of the extreme element of each row, as a fold over pairs."""
+    t = input("x", x.shape, f32)
+
+    def fold(k, i):
+        worst = const(-inf if name == "max" else inf, f32)
+        return folds(x.shape[1], [worst, const(0, i64)], lambda best, at, j: step(best, at, t[i, j], j))[k]
+
+    def step(best, at, e, j):
+        better = op("lt", best, e) if name == "max" else op("lt", e, best)
+        take = better | (op("ne", e, e) & ~op("ne", best, best))
+        return select(take, e, best), select(take, index(j), at)
+
+    return run(program([t], [tensor(x.shape[:1], partial(fold, k)) for k in (0, 1)]), [x])
+
+
+ROWS = np.random.default_rng(0).standard_normal((3, 1000)).astype(np.float32)
+LATE = np.where(np.arange(1000) == 700, nan, ROWS).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize(
+    "x",
+    [
+        ROWS, ROWS[:1], np.sort(ROWS), np.sort(ROWS)[:, ::-1].copy(), np.zeros((2, 300), np.float32), np.vstack([LATE, ROWS]),
+        np.tile(np.float32([0.0, -0.0, 1.0, nan, inf, -inf, 1e-45, -1e-45]), (2, 50)), np.float32([[1.0] * 64 + [2.0]]),
+        np.full((2, 65), nan, np.float32), np.repeat(np.arange(100, dtype=np.float32), 9)[None],
+    ],
+)  # fmt: skip
+def test_skipping_what_is_not_taken_keeps_the_bits(name, x, monkeypatch):
+    quick = places(name, x)
+    monkeypatch.setattr(denote_fold, "FEW_RECORDS", 0)
+    for a, b in zip(quick, places(name, x), strict=True):
+        assert bits_equal(a, b)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_skipping_across_chunks(chunk, monkeypatch):
+    monkeypatch.setattr(denote_fold, "CHUNK", chunk)
+    assert places("max", LATE[:1])[1].tolist() == [700]
+    assert places("min", np.sort(ROWS)[:1])[1].tolist() == [0]
+
+
+def test_argmax_of_a_million_elements_takes_no_million_steps():
+    x = np.random.default_rng(1).standard_normal((1, 1 << 20)).astype(np.float32)
+    start = time.process_time()
+    assert places("max", x)[1].tolist() == [int(x.argmax())]
+    assert time.process_time() - start < 2  # 0.03 s; one by one 18 s

@@ -40,6 +40,7 @@ FEW = 1 << 15  # points that are evaluated rather than asking z3
 BOX = 300_000  # points that are evaluated where z3 has no answer
 NODES = 600  # a larger question is not asked
 RLIMIT = 1_000_000  # z3 resource units (about 4000 a millisecond), for each solver of the portfolio
+SEED = 0  # of z3's random choices; no verdict may depend on it
 PORTFOLIO = (("z3", Z3, True), ("z3 with quotients", Quotients, True), ("z3's default solver", Z3, False))
 WIDE = 1 << 62  # beyond this numpy's int64 is not trusted, and Python integers are used
 
@@ -81,15 +82,18 @@ class Fact:
         return Question(*(inline(self.goal, hypotheses) or (self.goal, hypotheses)))
 
 
-_answers: dict[tuple[Goal, frozenset[Hypothesis]], Answer] = {}
+_answers: dict[tuple[Goal, frozenset[Hypothesis], int], Answer] = {}
 
 
-def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = ()) -> Answer:
-    """Whether `goal` holds at every point at which the hypotheses do."""
-    key = goal, frozenset(hypotheses)
+def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = (), *, rlimit: int = RLIMIT) -> Answer:
+    """Whether `goal` holds at every point at which the hypotheses do.
+
+    `rlimit` bounds each question to z3; with 0 z3 is neither asked nor loaded, and what only it could settle is unknown.
+    """
+    key = goal, frozenset(hypotheses), rlimit
     found = _answers.get(key)
     if found is None:
-        found = _answers[key] = _decide(goal, _ordered(key[1]))
+        found = _answers[key] = _decide(goal, _ordered(key[1]), rlimit)
     return found
 
 
@@ -97,7 +101,7 @@ def _ordered(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
     return tuple(sorted(hypotheses, key=lambda h: (h[0].digest, h[0].id, h[1])))
 
 
-def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
+def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int) -> Answer:
     if _inside(goal, Facts(())):
         return Answer("proved", "intervals")
     deeper = inline(goal, hypotheses)
@@ -106,9 +110,9 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis]) -> Answer:
         if _inside(q.goal, Facts(())):
             return Answer("proved", "intervals after inlining")
         if _inside(q.goal, Facts(q.hypotheses)):
-            vacuous = not q.satisfiable()
+            vacuous = not q.satisfiable(rlimit)
             return Answer("proved", "unreachable" if vacuous else "guards", unreachable=vacuous)
-    return stages[-1].decide()
+    return stages[-1].decide(rlimit)
 
 
 # ------------------------------------------------------------------------------------------------ intervals and guards
@@ -364,7 +368,7 @@ class Question:
             flat = flat // n
         return self.judge(columns)
 
-    def satisfiable(self) -> bool:
+    def satisfiable(self, rlimit: int = RLIMIT) -> bool:
         """Whether some point satisfies the hypotheses (True where that could not be decided)."""
         if len(self.nodes) > NODES:
             return True
@@ -372,9 +376,9 @@ class Question:
             return True
         if self.size <= FEW:
             return self.exhausted[0]
-        return _check(Z3(), self, simple=True, negated_goal=False)[0] != "unsat"
+        return not rlimit or _check(Z3(), self, rlimit, simple=True, negated_goal=False)[0] != "unsat"
 
-    def decide(self) -> Answer:
+    def decide(self, rlimit: int = RLIMIT) -> Answer:
         if len(self.nodes) > NODES:
             return Answer("unknown", f"not asked: {len(self.nodes)} operations", opaque=self.opaque)
         satisfiable, point = self.sampled
@@ -382,16 +386,16 @@ class Question:
             return self._against("samples", point)
         if self.size <= FEW:
             return self._complete()
-        for name, algebra, simple in PORTFOLIO:
-            outcome, point = _check(algebra(), self, simple=simple, negated_goal=True)
+        for name, algebra, simple in PORTFOLIO if rlimit else ():
+            outcome, point = _check(algebra(), self, rlimit, simple=simple, negated_goal=True)
             if outcome == "unsat":
-                vacuous = not satisfiable and not self.satisfiable()
+                vacuous = not satisfiable and not self.satisfiable(rlimit)
                 return Answer("proved", "unreachable" if vacuous else name, unreachable=vacuous)
             if outcome == "sat" and point is not None:
                 return self._against(name, point)
         if self.size <= BOX:
             return self._complete()
-        return Answer("unknown", f"undecided within {RLIMIT} z3 resource units", opaque=self.opaque)
+        return Answer("unknown", f"undecided within {rlimit} z3 resource units", opaque=self.opaque)
 
     def _complete(self) -> Answer:
         satisfiable, point = self.exhausted
@@ -433,11 +437,12 @@ def magnitude(i: Ix) -> int:
     return total
 
 
-def _check(algebra: Z3, q: Question, *, simple: bool, negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:
+def _check(algebra: Z3, q: Question, rlimit: int, *, simple: bool, negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:
     """z3's answer to: can the hypotheses hold (and the goal fail)?  With the point, checked by evaluation, if so."""
     z3 = algebra.z3
     solver: Any = z3.SimpleSolver(ctx=algebra.context) if simple else z3.Solver(ctx=algebra.context)
-    solver.set("rlimit", RLIMIT)
+    solver.set("rlimit", rlimit)
+    solver.set("smt.random_seed", SEED)
     atoms: dict[Atom, Any] = {}
     for number, (a, (lo, hi)) in enumerate(q.atoms.items()):
         v = atoms[a] = algebra.variable(f"a{number}", boolean=_is_bool(a))

@@ -1,0 +1,459 @@
+"""Do two expressions have the same bits for all inputs?
+
+Nodes are interned, so what is the same object is equal.  Where two nodes differ, one of these rules must apply; scalar functions
+and inputs stay uninterpreted, so equality means equal bits whatever the inputs are.  Only facts about indices and conditions are
+computed with (verify/context.py).
+
+    select      the context decides the condition, or both arms are compared under it
+    integers    equal as index arithmetic
+    load        one tensor at indices that are equal; two tensors with `lemma`: t[order(i)] == s[i] at every point, proved once;
+                otherwise a let (or require) is replaced by its body
+    fold        as many steps, equal inits, equal steps for one loop variable and the same accumulators: no law is used.
+                Folds of other lengths, and sums that are grouped otherwise: verify/regroup.py
+    row         the same row of equal arguments; a named row may be replaced by its composition
+    otherwise   equal only where the context contradicts itself: the point is never reached
+
+The denotation is total: a load outside of its tensor is 0.  A let is replaced by its body only where the indices are proved to be
+inside; elsewhere by select(inside, body, 0).  A require is a let whose condition may be assumed (validate.py compares the checks).
+
+Every rule is a generator that yields the questions it needs answered: programs are deep, and Python's stack is not.
+A question that was answered "equal" is remembered; nothing is assumed while it is open, so a failed attempt leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from assay.core import dtypes as dt
+from assay.core.index import Ix, Val, Var, ix, rewrite, value, values
+from assay.core.lang import E, T, accumulators, as_index, axes, const, expand, index, op, select, substitute, substitute_all
+from assay.core.lang import acc as accumulator
+from assay.core.lang import load as load_
+from assay.core.row import TABLE
+from assay.core.index import variable
+from assay.verify.context import Context
+from assay.verify.integers import RLIMIT, split
+from assay.verify.skeleton import skeleton
+from assay.verify.terms import interpreted
+
+STEPS = 200_000  # questions after which the answer is "not proved": a bound that no busy machine changes
+LOADS = ("load", "load_or_zero")
+DEFINED = ("let", "require")
+
+
+@dataclass(frozen=True)
+class Law:
+    """An algebraic law of a scalar function on a type; `exact`: it holds bit for bit there (core/scalar.py, `monoid`)."""
+
+    name: str
+    function: str
+    dtype: str
+    exact: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.function} on {self.dtype}" + (", bit for bit" if self.exact else "")
+
+
+Laws: TypeAlias = "frozenset[Law]"
+EQUAL: Laws = frozenset()
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Not proved equal: the two sides where the comparison ended, and why."""
+
+    reason: str
+    a: E | Ix | T | None = None
+    b: E | Ix | T | None = None
+    context: Context | None = None
+
+    def __str__(self) -> str:
+        sides = f": {_short(self.a)} and {_short(self.b)}" if self.a is not None else ""
+        under = self.context.hypotheses if self.context is not None else ()
+        given = f", where {', '.join(sorted(('' if holds else 'not ') + _short(e) for e, holds in under))}" if under else ""
+        return f"{self.reason}{sides}{given}"
+
+
+def _short(e: object) -> str:
+    text = repr(e)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+class Pair(NamedTuple):
+    """Is a = b at every point of the context?"""
+
+    a: E
+    b: E
+    context: Context
+
+
+class Lemma(NamedTuple):
+    """Is t[i_order[0], i_order[1], ...] = s[i_0, i_1, ...] at every point?"""
+
+    t: T
+    s: T
+    order: tuple[int, ...]
+
+
+Question: TypeAlias = "Pair | Lemma"
+Answer: TypeAlias = "Laws | Mismatch"
+Rule: TypeAlias = "Generator[Question, Answer, Answer]"
+
+
+class Comparator:
+    """Answers questions about two programs, `a` sides from one, `b` sides from the other, and remembers them.
+
+    allowed   names of the laws that may be used although they change bits; laws that hold bit for bit always may
+    """
+
+    def __init__(self, allowed: frozenset[str] = frozenset(), *, rlimit: int = RLIMIT, steps: int = STEPS) -> None:
+        self.allowed, self.steps = allowed, steps
+        self.nowhere = Context(rlimit=rlimit)
+        self.asked = 0
+        self._known: dict[Question, Answer] = {}
+        self._bodies: dict[E, tuple[E, tuple[tuple[E, bool], ...]]] = {}
+
+    def ask(self, question: Question) -> Answer:
+        """The answer, by as many further questions as it takes."""
+        stack: list[tuple[Question, Rule]] = []
+        answer = self._open(question, stack)
+        while stack:
+            asked, rule = stack[-1]
+            try:
+                further = next(rule) if answer is None else rule.send(answer)
+            except StopIteration as done:
+                stack.pop()
+                answer = self._known[asked] = done.value
+                continue
+            answer = self._open(further, stack)
+        assert answer is not None
+        return answer
+
+    def _open(self, question: Question, stack: list[tuple[Question, Rule]]) -> Answer | None:
+        """The answer where it is known, else None, and the rule that finds it is on the stack."""
+        if question[0] is question[1] and (isinstance(question, Pair) or _is_identity(question.order)):
+            return EQUAL
+        found = self._known.get(question)
+        if found is not None:
+            return found
+        self.asked += 1
+        if self.asked > self.steps:
+            return Mismatch(f"not decided within {self.steps} questions")
+        stack.append((question, self._pair(*question) if isinstance(question, Pair) else self._lemma(*question)))
+        return None
+
+    def law(self, name: str, function: str, dtype: dt.DType, *, exact: bool) -> Answer:
+        """The law, where it may be used."""
+        if exact or name in self.allowed:
+            return frozenset((Law(name, function, dtype.name, exact),))
+        return Mismatch(f"needs {name} of {function} on {dtype.name}, which changes bits and is not among the laws of the contract")
+
+    # -------------------------------------------------------------------------------------------- expressions
+
+    def _pair(self, a: E, b: E, c: Context) -> Rule:
+        if a.dtype is not b.dtype:
+            return Mismatch("types differ", a, b, c)
+        if a.op == "select" or b.op == "select":
+            return (yield from self._select(a, b, c))
+        if a.dtype.is_integer:
+            i, j = as_index(a), as_index(b)
+            if i is j:
+                return EQUAL
+            if not (_is_value(i, a) and _is_value(j, b)):
+                answer = yield from self.indices(i, j, c)
+                if not isinstance(answer, Mismatch):
+                    return answer
+        answer = yield from self._by_form(a, b, c)
+        if not isinstance(answer, Mismatch):
+            return answer
+        if not a.dtype.is_float and interpreted(a) and interpreted(b) and self._equal_integers(a, b, c):
+            return EQUAL
+        if c.is_unreachable():
+            return EQUAL
+        return answer
+
+    def _equal_integers(self, a: E, b: E, c: Context) -> bool:
+        if a.dtype is dt.bool_:
+            return c.truth(op("eq", a, b)) is True
+        return c.is_zero(as_index(a) - as_index(b))
+
+    def _by_form(self, a: E, b: E, c: Context) -> Rule:
+        if a.op in LOADS or b.op in LOADS:
+            return (yield from self._loads(a, b, c))
+        if a.op == b.op == "fold":
+            from assay.verify.regroup import folds
+
+            return (yield from folds(self, a, b, c))
+        if a.op == "acc" == b.op and a.attr[:2] == b.attr[:2]:
+            return EQUAL
+        if a.op == b.op and a.args and a.attr == b.attr and len(a.args) == len(b.args):
+            answer = yield from self.each(zip(a.args, b.args, strict=True), c)
+            if not isinstance(answer, Mismatch):
+                return answer
+        else:
+            answer = Mismatch("two different values", a, b, c)
+        for x, y in ((expand(a), b), (a, expand(b))):
+            if (x is not a or y is not b) and a.op != b.op:
+                return (yield Pair(x, y, c))
+        from assay.verify.regroup import regrouped
+
+        return (yield from regrouped(self, a, b, c, answer))
+
+    def each(self, pairs: Iterator[tuple[E, E]], c: Context) -> Rule:
+        """All of the pairs, with all their laws."""
+        laws = EQUAL
+        for x, y in pairs:
+            answer = yield Pair(x, y, c)
+            if isinstance(answer, Mismatch):
+                return answer
+            laws |= answer
+        return laws
+
+    def _select(self, a: E, b: E, c: Context) -> Rule:
+        for x, y, first in ((a, b, True), (b, a, False)):
+            if x.op == "select":
+                holds = c.truth(x.args[0])
+                if holds is not None:
+                    arm = x.args[1 if holds else 2]
+                    return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
+        condition = (a if a.op == "select" else b).args[0]
+        same = {condition}
+        laws = EQUAL
+        if a.op == b.op and b.args[0] is not condition:
+            answer = yield Pair(condition, b.args[0], c)
+            if not isinstance(answer, Mismatch):
+                same.add(b.args[0])
+                laws |= answer
+        for holds in (True, False):
+            arms = (x.args[1 if holds else 2] if x.op == "select" and x.args[0] in same else x for x in (a, b))
+            under = c
+            for s in same:
+                under = under.given(s, holds=holds)
+            answer = yield Pair(*arms, under)
+            if isinstance(answer, Mismatch):
+                return answer
+            laws |= answer
+        return laws
+
+    # -------------------------------------------------------------------------------------------- indices
+
+    def indices(self, i: Ix, j: Ix, c: Context) -> Rule:
+        """Is i = j?  Values that are read in them are compared as expressions first."""
+        if i is j:
+            return EQUAL
+        laws = EQUAL
+        mine = [v for v in dict.fromkeys(values(i)) if v not in set(values(j))]
+        for v in mine:
+            for w in dict.fromkeys(values(j)):
+                if v.e.dtype is w.e.dtype and skeleton(v.e) == skeleton(w.e):
+                    answer = yield Pair(v.e, w.e, c)
+                    if not isinstance(answer, Mismatch):
+                        laws |= answer
+                        j = rewrite(j, _replacing(w, v))
+                        break
+        if i is j or c.is_zero(i - j):
+            return laws
+        return Mismatch("indices differ", i, j, c)
+
+    def _all_indices(self, idx: tuple[Ix, ...], jdx: tuple[Ix, ...], c: Context) -> Rule:
+        laws = EQUAL
+        for i, j in zip(idx, jdx, strict=True):
+            answer = yield from self.indices(i, j, c)
+            if isinstance(answer, Mismatch):
+                return answer
+            laws |= answer
+        return laws
+
+    # -------------------------------------------------------------------------------------------- loads
+
+    def _loads(self, a: E, b: E, c: Context) -> Rule:
+        answer: Answer = Mismatch("two different values", a, b, c)
+        if a.op in LOADS and b.op in LOADS:
+            (t, idx), (s, jdx) = a.attr, b.attr
+            if t is s:
+                answer = yield from self._all_indices(idx, jdx, c)
+                if not isinstance(answer, Mismatch):
+                    return answer
+            elif not is_view(t) and not is_view(s) and t.dtype is s.dtype:
+                answer = yield from self._two_tensors(t, idx, s, jdx, c)
+                if not isinstance(answer, Mismatch):
+                    return answer
+            both = is_view(t) == is_view(s)
+            opened = [self.meaning(x, c) if both or is_view(x.attr[0]) else (x, c) for x in (a, b)]
+        else:
+            opened = [self.meaning(x, c) for x in (a, b)]
+        (x, under), (y, more) = opened
+        if x is a and y is b:
+            return answer
+        return (yield Pair(x, y, under.all_of(more.hypotheses)))
+
+    def _two_tensors(self, t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...], c: Context) -> Rule:
+        """t[idx] = s[jdx] by the lemma that the tensors are equal, up to an order of their axes."""
+        if sorted(t.shape) != sorted(s.shape) or tensor_skeleton(t) != tensor_skeleton(s):
+            return Mismatch("two different tensors", t, s, c)
+        answer: Answer = Mismatch("two different tensors", t, s, c)
+        for order in orders(t, idx, s, jdx):
+            answer = yield Lemma(t, s, order)
+            if isinstance(answer, Mismatch):
+                continue
+            laws = answer
+            answer = yield from self._all_indices(idx, tuple(jdx[k] for k in order), c)
+            if not isinstance(answer, Mismatch):
+                return laws | answer
+        return answer
+
+    def meaning(self, e: E, c: Context) -> tuple[E, Context]:
+        """The load as the body of its let, and the context with what a require says; `e` itself where there is no body."""
+        if e.op not in LOADS:
+            return e, c
+        t, idx = e.attr
+        outside = [(i, n) for i, n in zip(idx, t.shape, strict=True) if not c.within(i, 0, n - 1)]
+        if any(c.within(i, n, i.hi) or c.within(i, i.lo, -1) for i, n in outside):
+            return const(0, e.dtype), c
+        if t.kind not in DEFINED:
+            return (e, c) if e.op == "load" or outside else (load_(t, *idx), c)
+        found = self._bodies.get(e)
+        if found is None:
+            env: dict[Var | E, Ix | E] = dict(zip(axes(t.shape), idx, strict=True))
+            roots = (t.body,) if t.kind == "let" else (t.body, t.cond)
+            body, *facts = substitute_all(roots, env)
+            found = self._bodies[e] = body, tuple(h for f in facts for h in split(f, True))
+        body, facts = found
+        if facts and not outside:
+            c = c.all_of(facts)
+        for i, n in outside:
+            body = select(inside(i, n), body, const(0, e.dtype))
+        return body, c
+
+    # -------------------------------------------------------------------------------------------- tensors
+
+    def _lemma(self, t: T, s: T, order: tuple[int, ...]) -> Rule:
+        if t.dtype is not s.dtype or t.shape != tuple(s.shape[k] for k in order):
+            return Mismatch("types or shapes differ", t, s)
+        if 0 in t.shape:
+            return EQUAL
+        c = self.nowhere
+        if t.kind in DEFINED or s.kind in DEFINED:
+            at = [ix(v) for v in axes(s.shape)]
+            there = tuple(at[k] for k in order)
+            b = s.body if s.kind in DEFINED else load_(s, *at)
+            if t.kind in DEFINED:
+                a = t.body if _is_identity(order) else substitute(t.body, dict(zip(axes(t.shape), there, strict=True)))
+            else:
+                a = load_(t, *there)
+            return (yield Pair(a, b, c))
+        if t.kind != s.kind or not _is_identity(order):
+            return Mismatch("two different tensors", t, s)
+        if t.kind == "scan":
+            same = (t.k, t.axis) == (s.k, s.axis)
+            return (yield Pair(t.body, s.body, c)) if same else Mismatch("scans of different axes", t, s)
+        if t.kind == "extern":
+            return (yield from self._externs(t, s))
+        if t.kind == "scatter":
+            return (yield from self._scatters(t, s, c))
+        return Mismatch("two different inputs", t, s)
+
+    def _externs(self, t: T, s: T) -> Rule:
+        if (t.name, t.params, t.output, len(t.args)) != (s.name, s.params, s.output, len(s.args)):
+            return Mismatch("different reference functions", t, s)
+        laws = EQUAL
+        for x, y in zip(t.args, s.args, strict=True):
+            answer = yield Lemma(x, y, tuple(range(len(x.shape))))
+            if isinstance(answer, Mismatch):
+                return answer
+            laws |= answer
+        return laws
+
+    def _scatters(self, t: T, s: T, c: Context) -> Rule:
+        if (t.domain, t.combine) != (s.domain, s.combine):
+            return Mismatch("scatters over different domains", t, s)
+        base = yield Lemma(t.base, s.base, tuple(range(len(t.shape))))
+        if isinstance(base, Mismatch):
+            return base
+        if 0 in t.domain:
+            return base
+        where = yield from self._all_indices(t.indices, s.indices, c)
+        if isinstance(where, Mismatch):
+            return where
+        what = yield Pair(t.body, s.body, c)
+        return what if isinstance(what, Mismatch) else base | where | what
+
+
+# ------------------------------------------------------------------------------------------------ shared with regroup.py
+
+
+def steps_at(node: E, v: Var, bounds: tuple[tuple[int, int], ...]) -> tuple[E, ...]:
+    """The steps of the fold with the loop variable `v` and accumulators that lie in `bounds`."""
+    half = len(node.args) // 2
+    own = accumulators(node)
+    new = tuple(accumulator(v, k, a.dtype, b) for k, (a, b) in enumerate(zip(own, bounds, strict=True)))
+    if v is node.attr and new == own:
+        return node.args[half:]
+    return substitute_all(node.args[half:], {node.attr: ix(v), **dict(zip(own, new, strict=True))})
+
+
+def loop_variable(a: E, b: E, c: Context, n: int) -> Var:
+    """A variable for both folds that nothing around them speaks of."""
+    level = max(a.attr.level, b.attr.level)
+    while (v := variable(level, n)) in c.free:
+        level += 1
+    return v
+
+
+def inside(i: Ix, n: int) -> E:
+    """0 <= i < n."""
+    low = op("le", const(0, dt.i64), index(i))
+    return op("and", low, op("lt", index(i), const(n, dt.i64)))
+
+
+def is_view(t: T) -> bool:
+    """Whether the let only re-indexes another tensor."""
+    return t.kind == "let" and t.body.op in LOADS
+
+
+def orders(t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...]) -> Iterator[tuple[int, ...]]:
+    """Orders of the axes of `s` that give the shape of `t`, those that make the indices equal first: at most two."""
+    rank = len(t.shape)
+    left = list(range(rank))
+    found: list[int] = []
+    for i, n in zip(idx, t.shape, strict=True):
+        k = next((k for k in left if jdx[k] is i and s.shape[k] == n), None)
+        if k is None:
+            break
+        found.append(k)
+        left.remove(k)
+    identity = tuple(range(rank))
+    if len(found) == rank and tuple(found) != identity:
+        yield tuple(found)
+    if t.shape == s.shape:
+        yield identity
+
+
+def tensor_skeleton(t: T) -> Any:
+    return skeleton(load_(t, *(ix(v) for v in axes(t.shape))))
+
+
+def _is_identity(order: tuple[int, ...]) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _is_value(i: Ix, e: E) -> bool:
+    """Whether the index is just the value of `e`."""
+    return len(i.terms) == 1 and isinstance(a := i.terms[0][0], Val) and a.e is e
+
+
+def _replacing(old: Val, new: Val) -> Callable[[Var | Val], Ix]:
+    def atom(a: Var | Val) -> Ix:
+        if isinstance(a, Var):
+            return ix(a)
+        return value(new.e) if a is old else value(a.e)
+
+    return atom
+
+
+__all__ = [
+    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "inside", "is_view",
+    "loop_variable", "steps_at",
+]  # fmt: skip

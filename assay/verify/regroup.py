@@ -1,0 +1,361 @@
+"""Equality of folds: step by step, through a flat position, or as one sum of the same terms in another grouping.
+
+    fold(k:64) f(k)          and  fold(p:4) fold(q:16) f(16*p + q), one accumulator: one position, no law
+    fold(k:1024) max(acc, x[k])   and  a tree over 8 folds of x[8*k + l]: the same terms, by associativity, commutativity, units
+
+The last needs laws of the function.  They hold bit for bit for some functions and types (Monoid.is_exact); otherwise they
+must be among the laws that the contract of the transformation names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from assay.core.index import Ix, Var, affine, evaluate, ix, variable
+from assay.core.lang import E, accumulators, const, is_const, substitute, substitute_all
+from assay.core.lang import acc as accumulator
+from assay.core.row import TABLE, Monoid
+from assay.verify.context import Context
+from assay.verify.equal import (
+    EQUAL,
+    LOADS,
+    Answer,
+    Comparator,
+    Law,
+    Laws,
+    Lemma,
+    Mismatch,
+    Pair,
+    Rule,
+    is_view,
+    loop_variable,
+    steps_at,
+)
+
+DEEPEST = 64  # folds in one another, of a sum that is regrouped
+POSITIONS = 1 << 22  # of a regrouped fold, that are looked at one by one
+
+
+def folds(q: Comparator, a: E, b: E, c: Context) -> Rule:
+    """Two fold nodes, all their accumulators."""
+    answer: Answer = Mismatch("folds of different lengths", a, b, c)
+    if len(a.args) == len(b.args) and a.attr.n == b.attr.n:
+        answer = yield from _step_by_step(q, a, b, c)
+        if not isinstance(answer, Mismatch):
+            return answer
+    flat_a, flat_b = Flat.of(a), Flat.of(b)
+    if (len(flat_a.loops) > 1 or len(flat_b.loops) > 1) and flat_a.length == flat_b.length:
+        flat = yield from _by_position(q, flat_a, flat_b, c)
+        if not isinstance(flat, Mismatch):
+            return flat
+    return (yield from regrouped(q, a, b, c, answer))
+
+
+def _step_by_step(q: Comparator, a: E, b: E, c: Context) -> Rule:
+    half = len(a.args) // 2
+    first = yield from q.each(zip(a.args[:half], b.args[:half], strict=True), c)
+    if isinstance(first, Mismatch):
+        return first
+    v = loop_variable(a, b, c, a.attr.n)
+    pairs = zip(accumulators(a), accumulators(b), strict=True)
+    bounds = tuple((max(x.lo, y.lo), min(x.hi, y.hi)) for x, y in pairs)  # both hold, as the states are equal so far
+    then = yield from q.each(zip(steps_at(a, v, bounds), steps_at(b, v, bounds), strict=True), c)
+    return then if isinstance(then, Mismatch) else first | then
+
+
+# ------------------------------------------------------------------------------------------------ one position
+
+
+class Flat(NamedTuple):
+    """A nest of folds that hands one set of accumulators through all its loops: a fold over the positions of their box."""
+
+    loops: tuple[Var, ...]
+    inits: tuple[E, ...]
+    steps: tuple[E, ...]
+    accs: tuple[E, ...]
+
+    @property
+    def length(self) -> int:
+        return math.prod(v.n for v in self.loops)
+
+    @staticmethod
+    def of(node: E) -> Flat:
+        half = len(node.args) // 2
+        loops: list[Var] = [node.attr]
+        steps, accs = node.args[half:], accumulators(node)
+        while True:
+            inner = steps[0].args[0] if steps[0].op == "proj" else steps[0]
+            whole = inner.op == "fold" and len(inner.args) == 2 * half and inner.args[:half] == accs
+            handed = half == 1 or all(s.op == "proj" and s.args[0] is inner and s.attr == k for k, s in enumerate(steps))
+            if not whole or not handed or any(_mentions(s, node.attr, accs) for s in inner.args[half:]):
+                return Flat(tuple(loops), node.args[:half], steps, accs)
+            loops.append(inner.attr)
+            steps, accs = inner.args[half:], accumulators(inner)
+
+    def at(self, p: Var, bounds: Sequence[tuple[int, int]]) -> tuple[E, ...]:
+        """The steps at position `p`."""
+        env: dict[Var | E, Ix | E] = {}
+        stride = self.length
+        for v in self.loops:
+            stride //= v.n
+            env[v] = ix(p) // stride % v.n
+        env.update((a, accumulator(p, k, a.dtype, bounds[k])) for k, a in enumerate(self.accs))
+        return substitute_all(self.steps, env)
+
+
+def _mentions(e: E, v: Var, accs: tuple[E, ...]) -> bool:
+    """Whether accumulators of an outer loop are read in `e`."""
+    from assay.core.lang import walk
+
+    return v in e.free and any(x in accs for x in walk((e,)))
+
+
+def _by_position(q: Comparator, a: Flat, b: Flat, c: Context) -> Rule:
+    if len(a.inits) != len(b.inits):
+        return Mismatch("folds of different accumulators")
+    first = yield from q.each(zip(a.inits, b.inits, strict=True), c)
+    if isinstance(first, Mismatch):
+        return first
+    level = max(v.level for v in (*a.loops, *b.loops))
+    while (p := variable(level, a.length)) in c.free:
+        level += 1
+    bounds = tuple((max(x.lo, y.lo), min(x.hi, y.hi)) for x, y in zip(a.accs, b.accs, strict=True))
+    then = yield from q.each(zip(a.at(p, bounds), b.at(p, bounds), strict=True), c)
+    return then if isinstance(then, Mismatch) else first | then
+
+
+# ------------------------------------------------------------------------------------------------ other groupings
+
+
+class Terms(NamedTuple):
+    """`term` for each position of the box of `loops`, in row-major order."""
+
+    loops: tuple[Var, ...]
+    term: E
+
+
+def monoid_of(e: E) -> str | None:
+    """The function of a monoid whose sum `e` is: a row, or a fold whose step is that row of the accumulator and a term."""
+    if e.op == "fold":
+        if len(e.args) != 2:
+            return None
+        step, own = e.args[1], accumulators(e)[0]
+        return step.op if _is_monoid(step.op) and step.args[0] is own and not _mentions(step.args[1], e.attr, (own,)) else None
+    return e.op if _is_monoid(e.op) else None
+
+
+def _is_monoid(name: str) -> bool:
+    return name in TABLE and isinstance(TABLE[name].monoid, Monoid) and TABLE[name].arity == 2
+
+
+def regrouped(q: Comparator, a: E, b: E, c: Context, why: Answer) -> Rule:
+    """Two sums of the same terms, grouped or ordered otherwise; `why` is the answer where they are none."""
+    name = monoid_of(a) or monoid_of(b)
+    if name is None or (monoid_of(a) or name) != name or (monoid_of(b) or name) != name:
+        return why
+    monoid = TABLE[name].monoid
+    assert isinstance(monoid, Monoid)
+    exact = monoid.is_exact(a.dtype)
+    if not exact and "assoc" not in q.allowed:
+        return why
+    unit = const(monoid.neutral(a.dtype), a.dtype)
+    level = 1 + max((v.level for v in (*a.free, *b.free, *c.free)), default=-1)
+    gather = _Gather(q, name, unit, c)
+    mine, yours = gather.terms(a, level), gather.terms(b, level + DEEPEST)  # no loop has the name of one of the other side
+    if len(mine) == len(yours) == 1 and not mine[0].loops and not yours[0].loops:
+        return why
+    if len(mine) < len(yours):
+        found = yield from _same_terms(q, mine, yours, c, turned=True)
+    else:
+        found = yield from _same_terms(q, yours, mine, c, turned=False)
+    if isinstance(found, Mismatch):
+        return found
+    laws = found - {ORDERED}
+    needed = ["assoc", *(["comm"] if ORDERED not in found else []), *(["unit"] if gather.units else [])]
+    for law in needed:
+        answer = q.law(law, name, a.dtype, exact=exact)
+        if isinstance(answer, Mismatch):
+            return answer
+        laws |= answer
+    return laws
+
+
+ORDERED = Law("the terms stand in their order", "", "", exact=True)  # among the laws of _same_terms only
+
+
+class _Gather:
+    """The terms of sums of one function; `units`: neutral elements were left out."""
+
+    def __init__(self, q: Comparator, name: str, unit: E, c: Context) -> None:
+        self.q, self.name, self.unit, self.context = q, name, unit, c
+        self.units = False
+
+    def terms(self, e: E, level: int) -> list[Terms]:
+        """The terms that `e` is the sum of, left to right; loops get levels from `level` on."""
+        found: list[Terms] = []
+        todo: list[tuple[E, tuple[Var, ...]]] = [(e, ())]
+        while todo:
+            x, loops = todo.pop()
+            if x is self.unit:
+                self.units = True
+            elif x.op in LOADS and (y := self._opened(x)) is not x:
+                todo.append((y, loops))
+            elif monoid_of(x) != self.name:
+                found.append(Terms(loops, x))
+            elif x.op == "fold":
+                v = variable(level + len(loops), x.attr.n)
+                inner = (*loops, v)
+                term = substitute(x.args[1].args[1], {x.attr: ix(v)})
+                todo += [(term, inner), (x.args[0], loops)]
+            else:
+                todo += [(x.args[1], loops), (x.args[0], loops)]
+        return found
+
+    def _opened(self, x: E) -> E:
+        """A load of a let that is itself such a sum, or a view, as its body."""
+        t = x.attr[0]
+        if t.kind == "let" and (is_view(t) or monoid_of(t.body) == self.name):
+            body, _ = self.q.meaning(x, self.context)
+            return body
+        return x
+
+
+def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Context, *, turned: bool) -> Rule:
+    """Each position of each of `coarse` is one position of `fine`, and the other way round; sides change where `turned`."""
+    laws: Laws = EQUAL
+    positions: dict[int, list[tuple[int, Ix]]] = {}
+    rank: list[tuple[int, int]] = []
+    for number, f in enumerate(fine):
+        for k, g in enumerate(coarse):
+            if not g.loops and k in positions:
+                continue
+            at = Unifier(q, g.loops, c).solve(g.term, f.term)
+            if at is None:
+                continue
+            term = substitute(g.term, dict(at))
+            answer = yield Pair(term, f.term, c) if turned else Pair(f.term, term, c)
+            if isinstance(answer, Mismatch):
+                continue
+            laws |= answer
+            flat = affine((math.prod(w.n for w in g.loops[j + 1 :]), at[v]) for j, v in enumerate(g.loops))
+            positions.setdefault(k, []).append((number, flat))
+            rank.append((k, number))
+            break
+        else:
+            return Mismatch("a term that the other side does not have", f.term, coarse[0].term if coarse else None, c)
+    ordered = rank == sorted(rank)
+    for k, g in enumerate(coarse):
+        size = math.prod(v.n for v in g.loops)
+        parts = [(fine[n].loops, flat) for n, flat in positions.get(k, [])]
+        how = partition(parts, size)
+        if how is None:
+            return Mismatch("the terms are not each used once", g.term, None, c)
+        ordered = ordered and how
+    return laws | {ORDERED} if ordered else laws
+
+
+class Unifier:
+    """Which positions of the loops make a term equal to another one: read off the indices of its loads."""
+
+    def __init__(self, q: Comparator, loops: Sequence[Var], c: Context) -> None:
+        self.q, self.context = q, c
+        self.open = set(loops)
+        self.found: dict[Var, Ix] = {}
+
+    def solve(self, g: E, f: E) -> dict[Var, Ix] | None:
+        """The index of each loop of `g`, or None where some loop could not be solved for."""
+        todo = [(g, f)]
+        seen: set[tuple[E, E]] = set()
+        while todo and self.open:
+            x, y = todo.pop()
+            if (x, y) in seen or x is y:
+                continue
+            seen.add((x, y))
+            if x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0]:
+                for i, j in zip(x.attr[1], y.attr[1], strict=True):
+                    self._solve_index(i, j)
+            elif x.op in LOADS or y.op in LOADS:
+                u, _ = self.q.meaning(x, self.context)
+                w, _ = self.q.meaning(y, self.context)
+                if u is not x or w is not y:
+                    todo.append((u, w))
+            elif x.op == y.op and len(x.args) == len(y.args):
+                todo += reversed(list(zip(x.args, y.args, strict=True)))
+        return None if self.open else self.found
+
+    def _solve_index(self, i: Ix, j: Ix) -> None:
+        """i = j, solved for the loops that i has as digits: i = rest + v_0 + n_0 * v_1 + ..."""
+        unknown = sorted((k, v.level, v) for v, k in i.terms if isinstance(v, Var) and v in self.open)
+        known = i - affine((k, ix(v)) for k, _, v in unknown)
+        if not unknown or known.free & self.open:
+            return
+        target, stride = j - known, 1
+        if len(unknown) == 1 and unknown[0][0] in (1, -1):
+            k, _, v = unknown[0]
+            self.found[v] = target * k
+            self.open.discard(v)
+            return
+        for k, _, v in unknown:
+            if k != stride:
+                return
+            stride *= v.n
+        for k, _, v in unknown:
+            self.found[v] = target // k % v.n
+            self.open.discard(v)
+
+
+def partition(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | None:
+    """Whether the positions of the parts, in order, are 0, 1, ..., size - 1; None where they are not each met once."""
+    if sum(math.prod(v.n for v in loops) for loops, _ in parts) != size:
+        return None
+    if any(not flat.free <= frozenset(loops) for loops, flat in parts):
+        return None
+    if size > POSITIONS:
+        return _progressions(parts, size)
+    columns = [_column(loops, flat) for loops, flat in parts]
+    every = np.concatenate(columns) if columns else np.zeros(0, np.int64)
+    if np.array_equal(every, np.arange(size)):
+        return True
+    return False if np.array_equal(np.sort(every), np.arange(size)) else None
+
+
+def _column(loops: tuple[Var, ...], flat: Ix) -> np.ndarray:
+    shape = tuple(v.n for v in loops)
+    grid = dict(zip(loops, np.indices(shape, dtype=np.int64).reshape(len(shape), -1), strict=True))
+    made = evaluate(flat, lambda a: grid[a])  # type: ignore[index]
+    return np.broadcast_to(made, (math.prod(shape),))
+
+
+def _progressions(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | None:
+    """As `partition` for many positions: parts start + step * v that lie inside and do not meet."""
+    found: list[tuple[int, int, int]] = []
+    for loops, flat in parts:
+        if len(loops) > 1 or len(flat.terms) > 1 or any(a is not loops[0] for a, _ in flat.terms):
+            return None
+        found.append((flat.c, flat.terms[0][1] if flat.terms else 1, loops[0].n if loops else 1))
+    if any(step < 1 or start < 0 or start + step * (n - 1) >= size for start, step, n in found):
+        return None
+    for k, one in enumerate(found):
+        if any(_meet(one, other) for other in found[:k]):
+            return None
+    return len(found) == 1
+
+
+def _meet(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:
+    """Whether two progressions (start, step, length) have a common element."""
+    (s, p, n), (t, r, m) = a, b
+    g = math.gcd(p, r)
+    if (t - s) % g:
+        return False
+    every = p * r // g
+    x = s + p * ((t - s) // g * pow(p // g, -1, r // g) % (r // g) if r // g > 1 else 0)  # the least common one from s on
+    low = max(s, t)
+    x += max(0, -(-(low - x) // every)) * every
+    return x <= min(s + p * (n - 1), t + r * (m - 1))
+
+
+__all__ = ["Flat", "folds", "monoid_of", "partition", "regrouped"]

@@ -218,6 +218,10 @@ class Comparator:
                 if holds is not None:
                     arm = x.args[1 if holds else 2]
                     return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
+        opened = [self.meaning(x, c) for x in (a, b)]  # a load of a let may be a select too: conditions are compared then
+        if any(x is not y for x, (y, _) in zip((a, b), opened, strict=True)):
+            (x, under), (y, more) = opened
+            return (yield Pair(x, y, under.all_of(more.hypotheses)))
         condition = (a if a.op == "select" else b).args[0]
         same = {condition}
         laws = EQUAL
@@ -291,7 +295,8 @@ class Comparator:
 
     def _two_tensors(self, t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...], c: Context) -> Rule:
         """t[idx] = s[jdx] by the lemma that the tensors are equal, up to an order of their axes."""
-        if sorted(t.shape) != sorted(s.shape) or tensor_skeleton(t) != tensor_skeleton(s):
+        unlike = t.kind in DEFINED and s.kind in DEFINED and tensor_skeleton(t) != tensor_skeleton(s)
+        if unlike or sorted(t.shape) != sorted(s.shape):
             return Mismatch("two different tensors", t, s, c)
         answer: Answer = Mismatch("two different tensors", t, s, c)
         for order in orders(t, idx, s, jdx):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.core.index import Ix, Var, affine, evaluate, ix, variable
+from assay.core.index import Div, Ix, Val, Var, affine, evaluate, ix, variable
 from assay.core.lang import E, accumulators, const, is_const, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.row import TABLE, Monoid
@@ -277,7 +277,9 @@ class Unifier:
             seen.add((x, y))
             if x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0]:
                 for i, j in zip(x.attr[1], y.attr[1], strict=True):
-                    self._solve_index(i, j)
+                    todo += self._solve_index(i, j)
+            elif x.op == y.op == "idx":
+                todo += self._solve_index(x.attr, y.attr)
             elif x.op in LOADS or y.op in LOADS:
                 u, _ = self.q.meaning(x, self.context)
                 w, _ = self.q.meaning(y, self.context)
@@ -287,25 +289,37 @@ class Unifier:
                 todo += reversed(list(zip(x.args, y.args, strict=True)))
         return None if self.open else self.found
 
-    def _solve_index(self, i: Ix, j: Ix) -> None:
-        """i = j, solved for the loops that i has as digits: i = rest + v_0 + n_0 * v_1 + ..."""
+    def _solve_index(self, i: Ix, j: Ix) -> list[tuple[E, E]]:
+        """i = j, solved for the loops that i has as digits: i = rest + v_0 + n_0 * v_1 + ...
+
+        Where they stand in a quotient or a value, those of i and j are taken to be equal; what results is only tried.
+        """
         unknown = sorted((k, v.level, v) for v, k in i.terms if isinstance(v, Var) and v in self.open)
         known = i - affine((k, ix(v)) for k, _, v in unknown)
-        if not unknown or known.free & self.open:
-            return
+        if known.free & self.open:
+            pairs: list[tuple[E, E]] = []
+            for (a, _), (b, _) in zip(known.terms, (t for t in j.terms if not isinstance(t[0], Var)), strict=False):
+                if isinstance(a, Div) and isinstance(b, Div) and a.c == b.c:
+                    pairs += self._solve_index(a.e, b.e)
+                elif isinstance(a, Val) and isinstance(b, Val):
+                    pairs.append((a.e, b.e))
+            return pairs
         target, stride = j - known, 1
         if len(unknown) == 1 and unknown[0][0] in (1, -1):
             k, _, v = unknown[0]
-            self.found[v] = target * k
-            self.open.discard(v)
-            return
+            self._found(v, target * k)
+            return []
         for k, _, v in unknown:
             if k != stride:
-                return
+                return []
             stride *= v.n
         for k, _, v in unknown:
-            self.found[v] = target // k % v.n
-            self.open.discard(v)
+            self._found(v, target // k % v.n)
+        return []
+
+    def _found(self, v: Var, i: Ix) -> None:
+        self.found[v] = i
+        self.open.discard(v)
 
 
 def partition(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | None:
@@ -325,9 +339,10 @@ def partition(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | None
 
 def _column(loops: tuple[Var, ...], flat: Ix) -> np.ndarray:
     shape = tuple(v.n for v in loops)
-    grid = dict(zip(loops, np.indices(shape, dtype=np.int64).reshape(len(shape), -1), strict=True))
+    size = math.prod(shape)
+    grid = dict(zip(loops, np.indices(shape, dtype=np.int64).reshape(len(shape), size), strict=True))
     made = evaluate(flat, lambda a: grid[a])  # type: ignore[index]
-    return np.broadcast_to(made, (math.prod(shape),))
+    return np.broadcast_to(made, (size,))
 
 
 def _progressions(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | None:

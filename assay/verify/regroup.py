@@ -10,7 +10,7 @@ must be among the laws that the contract of the transformation names.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from assay.verify.equal import (
 )
 
 DEEPEST = 64  # folds in one another, of a sum that is regrouped
+LANES = 64  # parts of a fold that may be interleaved
 POSITIONS = 1 << 22  # of a regrouped fold, that are looked at one by one
 
 
@@ -98,13 +99,19 @@ class Flat(NamedTuple):
 
     def at(self, p: Var, bounds: Sequence[tuple[int, int]]) -> tuple[E, ...]:
         """The steps at position `p`."""
-        env: dict[Var | E, Ix | E] = {}
-        stride = self.length
-        for v in self.loops:
-            stride //= v.n
-            env[v] = ix(p) // stride % v.n
+        env: dict[Var | E, Ix | E] = dict(digits(self.loops, ix(p)))
         env.update((a, accumulator(p, k, a.dtype, bounds[k])) for k, a in enumerate(self.accs))
         return substitute_all(self.steps, env)
+
+
+def digits(loops: Sequence[Var], p: Ix) -> dict[Var, Ix]:
+    """The loops' indices at the position `p` of their box."""
+    stride = math.prod(v.n for v in loops)
+    found: dict[Var, Ix] = {}
+    for v in loops:
+        stride //= v.n
+        found[v] = p // stride % v.n
+    return found
 
 
 def _mentions(e: E, v: Var, accs: tuple[E, ...]) -> bool:
@@ -136,6 +143,10 @@ class Terms(NamedTuple):
 
     loops: tuple[Var, ...]
     term: E
+
+    @property
+    def size(self) -> int:
+        return math.prod(v.n for v in self.loops)
 
 
 def monoid_of(e: E) -> str | None:
@@ -230,12 +241,9 @@ def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Contex
     positions: dict[int, list[tuple[int, Ix]]] = {}
     rank: list[tuple[int, int]] = []
     for number, f in enumerate(fine):
-        for k, g in enumerate(coarse):
-            if not g.loops and k in positions:
-                continue
-            at = Unifier(q, g.loops, c).solve(g.term, f.term)
-            if at is None:
-                continue
+        alike = sum(g.size == f.size for g in fine)
+        for k, at in _tried(q, coarse, f, c, {k: sum(fine[n].size for n, _ in used) for k, used in positions.items()}, alike):
+            g = coarse[k]
             term = substitute(g.term, dict(at))
             answer = yield Pair(term, f.term, c) if turned else Pair(f.term, term, c)
             if isinstance(answer, Mismatch):
@@ -249,13 +257,32 @@ def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Contex
             return Mismatch("a term that the other side does not have", f.term, coarse[0].term if coarse else None, c)
     ordered = rank == sorted(rank)
     for k, g in enumerate(coarse):
-        size = math.prod(v.n for v in g.loops)
-        parts = [(fine[n].loops, flat) for n, flat in positions.get(k, [])]
-        how = partition(parts, size)
+        how = partition([(fine[n].loops, flat) for n, flat in positions.get(k, [])], g.size)
         if how is None:
             return Mismatch("the terms are not each used once", g.term, None, c)
         ordered = ordered and how
     return laws | {ORDERED} if ordered else laws
+
+
+def _tried(q: Comparator, coarse: list[Terms], f: Terms, c: Context, used: dict[int, int],
+           alike: int) -> Iterator[tuple[int, dict[Var, Ix]]]:  # fmt: skip
+    """For each of `coarse`, positions at which it may equal `f`: by its indices, next after the `used` ones, or, of `alike`
+    parts, every one of so many."""
+    for k, g in enumerate(coarse):
+        if not g.loops:
+            if k not in used:
+                yield k, {}
+            continue
+        by_indices = Unifier(q, g.loops, c).solve(g.term, f.term)
+        if by_indices is not None:
+            yield k, by_indices
+        flat = affine((math.prod(w.n for w in f.loops[j + 1 :]), ix(v)) for j, v in enumerate(f.loops))
+        start = used.get(k, 0)
+        if start + f.size <= g.size:
+            yield k, digits(g.loops, start + flat)
+        if 1 < alike <= LANES and alike * f.size <= g.size:
+            for first in range(alike):
+                yield k, digits(g.loops, alike * flat + first)
 
 
 class Unifier:

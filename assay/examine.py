@@ -100,13 +100,20 @@ def draw_many(p: Program, count: int, seed: int) -> list[Arrays]:
 
 def stage_layers(stages: Sequence[Stage]) -> list[Layer]:
     """A layer for each stage's program."""
-    return [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, str(s.contract), s.notes) for s in stages]
+    return [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, s.contract.laws, s.notes) for s in stages]
 
 
 def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
     """A layer for each stage's program, and one for what the backend makes of the last."""
     executable = build(stages[-1].program, backend=backend)
-    return [*stage_layers(stages), Layer(backend, lambda xs: list(executable(xs)))]
+    made = Layer(backend, lambda xs: list(executable(xs)), unproved="what was printed is run, not read")
+    scheduled = getattr(executable, "program", None)
+    return [*stage_layers(stages), *([schedule_layer(scheduled)] if scheduled is not None else []), made]
+
+
+def schedule_layer(program: Program) -> Layer:
+    """The program after scheduling (packed operands, split folds)."""
+    return Layer("schedule", lambda xs: run(program, xs), program)
 
 
 def source_layers(e: Examined) -> list[Layer]:
@@ -136,7 +143,7 @@ def _eager(e: Examined) -> Layer | None:
                 found[o.index] = (x.cell.value if o.chain else x.value).array
         return [s.memory(tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
 
-    return Layer("eager", run_eager)
+    return Layer("eager", run_eager, unproved="a Python function is run, not read")
 
 
 def _graph(e: Examined) -> Layer:
@@ -145,7 +152,7 @@ def _graph(e: Examined) -> Layer:
     def run_graph(xs: Arrays) -> Arrays:
         return [v.array for v in e.captured.graph.run(process, [from_numpy(x).value for x in xs])]
 
-    return Layer("graph", run_graph)
+    return Layer("graph", run_graph, unproved="operators are run one by one")
 
 
 # ------------------------------------------------------------------------------------------------ prove

@@ -362,7 +362,7 @@ def test_117_the_first_stage_that_differs_is_named() -> None:
     wrong = program([x], [tensor((8,), lambda i: op("max", load(x, i), const(0.5, f32)))])
     layers = [Layer(n, lambda xs, p=p: run(p, xs), p) for n, p in (("first", right), ("second", wrong), ("third", wrong))]
     report = compare(right, layers, draw_many(right, 10, 0))
-    assert [s.verdict.kind for s in report.stages] == ["VALIDATED", "REFUTED", "REFUTED"]
+    assert [s.verdict.kind for s in report.stages] == ["PROVED", "REFUTED", "REFUTED"]
     assert report.witness is not None
     assert report.witness.layer == "second"
     assert (float(report.witness.expected), float(report.witness.got)) == (0.0, 0.5)

@@ -28,6 +28,7 @@ Stage = Annotated[
     str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, scheduled, kernels or cpp.")
 ]
 Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
+Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
 
 
@@ -83,15 +84,16 @@ def explain(target: TargetArgument, arg: Args = [], seed: Seed = 0, json: Json =
 
 @app.command()
 def check(target: TargetArgument, arg: Args = [], inputs: Inputs = 10, backend: Backend = "cpp", seed: Seed = 0,
-          json: Json = False) -> None:  # fmt: skip
-    """Every stage, eager to machine code, against the meaning, bit for bit."""
+          explained: Explained = False, json: Json = False) -> None:  # fmt: skip
+    """Every stage, eager to machine code, proved equal to the one before it, or against the meaning, bit for bit."""
 
     def command() -> int:
         from assay.examine import check as check_
+        from assay.verify.chain import chain_text
 
         found = load_target(target, arg, seed)
         report = check_(found.subject, *found.args, backend=backend, inputs=inputs, seed=seed)
-        return emit(str(report), report.to_json(), as_json=json)
+        return emit(chain_text(report) if explained else str(report), report.to_json(), as_json=json)
 
     guarded(command, as_json=json)
 

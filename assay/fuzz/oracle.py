@@ -12,10 +12,9 @@ from assay.backends.build import FLAGS
 from assay.core.errors import Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
-from assay.examine import Examined, source_layers, stage_layers
+from assay.examine import Examined, schedule_layer, source_layers, stage_layers
 from assay.frontends.capture import capture
 from assay.fuzz.recipe import Recipe, tensors
-from assay.semantics.denote import run
 from assay.semantics.inputs import HUGE, KINDS, draw
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import EXACT, optimise
@@ -138,12 +137,7 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tupl
         _emit_together(cpp, todo[half:], flags)
         return
     for (p, program, _), executable in zip(todo, made, strict=True):
-        p.backend = [_scheduled(program), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
-
-
-def _scheduled(program: Program) -> Layer:
-    """The program after scheduling (packed operands, split folds), as a layer."""
-    return Layer("schedule", lambda xs: run(program, xs), program)
+        p.backend = [schedule_layer(program), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
 
 
 def _judged(p: _Prepared, *, thorough: bool) -> Judged:

@@ -10,10 +10,10 @@ from functools import cached_property
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Var
-from assay.core.lang import E, const, index
+from assay.core.lang import E, const
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.ranges import Facts
-from assay.verify.integers import RLIMIT, Goal, Hypothesis, decide, split
+from assay.verify.integers import Goal, Hypothesis, decide, split
 from assay.verify.terms import interpreted
 
 FALSE = const(False, dt.bool_)
@@ -22,10 +22,10 @@ FALSE = const(False, dt.bool_)
 class Context:
     """The conjunction of `hypotheses`.  Contexts of one tree are interned: equal sets are the same object.
 
-    `rlimit` bounds each question to z3; 0: none is asked.
+    `rlimit` bounds each question to z3 (None: RLIMIT of integers.py); 0: none is asked.
     """
 
-    def __init__(self, hypotheses: frozenset[Hypothesis] = frozenset(), *, rlimit: int = RLIMIT,
+    def __init__(self, hypotheses: frozenset[Hypothesis] = frozenset(), *, rlimit: int | None = None,
                  known: dict[frozenset[Hypothesis], Context] | None = None) -> None:  # fmt: skip
         self.hypotheses, self.rlimit = hypotheses, rlimit
         self._known: dict[frozenset[Hypothesis], Context] = {} if known is None else known

@@ -13,11 +13,12 @@ computed with (verify/context.py).
     row         the same row of equal arguments; a named row may be replaced by its composition
     otherwise   equal only where the context contradicts itself: the point is never reached
 
-The denotation is total: a load outside of its tensor is 0.  A let is replaced by its body only where the indices are proved to be
-inside; elsewhere by select(inside, body, 0).  A require is a let whose condition may be assumed (validate.py compares the checks).
+The denotation is total: a load outside of its tensor is 0.  A let is replaced by its body only where the indices are proved
+to be inside; elsewhere by select(inside, body, 0).  A require is a let whose condition may be assumed (validate.py compares
+the checks).
 
 Every rule is a generator that yields the questions it needs answered: programs are deep, and Python's stack is not.
-A question that was answered "equal" is remembered; nothing is assumed while it is open, so a failed attempt leaves nothing behind.
+An answer is remembered when it is there; nothing is assumed while a question is open, so a failed attempt leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -27,14 +28,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix, Val, Var, ix, rewrite, value, values
+from assay.core.index import Ix, Val, Var, ix, rewrite, value, values, variable
 from assay.core.lang import E, T, accumulators, as_index, axes, const, expand, index, op, select, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
-from assay.core.row import TABLE
-from assay.core.index import variable
 from assay.verify.context import Context
-from assay.verify.integers import RLIMIT, split
+from assay.verify.integers import split
 from assay.verify.skeleton import skeleton
 from assay.verify.terms import interpreted
 
@@ -108,7 +107,7 @@ class Comparator:
     allowed   names of the laws that may be used although they change bits; laws that hold bit for bit always may
     """
 
-    def __init__(self, allowed: frozenset[str] = frozenset(), *, rlimit: int = RLIMIT, steps: int = STEPS) -> None:
+    def __init__(self, allowed: frozenset[str] = frozenset(), *, rlimit: int | None = None, steps: int = STEPS) -> None:
         self.allowed, self.steps = allowed, steps
         self.nowhere = Context(rlimit=rlimit)
         self.asked = 0
@@ -148,7 +147,7 @@ class Comparator:
         """The law, where it may be used."""
         if exact or name in self.allowed:
             return frozenset((Law(name, function, dtype.name, exact),))
-        return Mismatch(f"needs {name} of {function} on {dtype.name}, which changes bits and is not among the laws of the contract")
+        return Mismatch(f"needs {name} of {function} on {dtype.name}, which changes bits and which the contract does not name")
 
     # -------------------------------------------------------------------------------------------- expressions
 
@@ -231,11 +230,11 @@ class Comparator:
                 same.add(b.args[0])
                 laws |= answer
         for holds in (True, False):
-            arms = (x.args[1 if holds else 2] if x.op == "select" and x.args[0] in same else x for x in (a, b))
+            one, other = (x.args[1 if holds else 2] if x.op == "select" and x.args[0] in same else x for x in (a, b))
             under = c
             for s in same:
                 under = under.given(s, holds=holds)
-            answer = yield Pair(*arms, under)
+            answer = yield Pair(one, other, under)
             if isinstance(answer, Mismatch):
                 return answer
             laws |= answer

@@ -82,13 +82,13 @@ class Fact:
         return Question(*(inline(self.goal, hypotheses) or (self.goal, hypotheses)))
 
 
-_answers: dict[tuple[Goal, frozenset[Hypothesis], int], Answer] = {}
+_answers: dict[tuple[Goal, frozenset[Hypothesis], int | None], Answer] = {}
 
 
-def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = (), *, rlimit: int = RLIMIT) -> Answer:
+def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = (), *, rlimit: int | None = None) -> Answer:
     """Whether `goal` holds at every point at which the hypotheses do.
 
-    `rlimit` bounds each question to z3; with 0 z3 is neither asked nor loaded, and what only it could settle is unknown.
+    `rlimit` bounds each question to z3 (None: RLIMIT); with 0 z3 is neither asked nor loaded, and some answers are unknown.
     """
     key = goal, frozenset(hypotheses), rlimit
     found = _answers.get(key)
@@ -101,7 +101,7 @@ def _ordered(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
     return tuple(sorted(hypotheses, key=lambda h: (h[0].digest, h[0].id, h[1])))
 
 
-def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int) -> Answer:
+def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int | None) -> Answer:
     if _inside(goal, Facts(())):
         return Answer("proved", "intervals")
     deeper = inline(goal, hypotheses)
@@ -368,7 +368,7 @@ class Question:
             flat = flat // n
         return self.judge(columns)
 
-    def satisfiable(self, rlimit: int = RLIMIT) -> bool:
+    def satisfiable(self, rlimit: int | None = None) -> bool:
         """Whether some point satisfies the hypotheses (True where that could not be decided)."""
         if len(self.nodes) > NODES:
             return True
@@ -376,9 +376,9 @@ class Question:
             return True
         if self.size <= FEW:
             return self.exhausted[0]
-        return not rlimit or _check(Z3(), self, rlimit, simple=True, negated_goal=False)[0] != "unsat"
+        return rlimit == 0 or _check(Z3(), self, rlimit, simple=True, negated_goal=False)[0] != "unsat"
 
-    def decide(self, rlimit: int = RLIMIT) -> Answer:
+    def decide(self, rlimit: int | None = None) -> Answer:
         if len(self.nodes) > NODES:
             return Answer("unknown", f"not asked: {len(self.nodes)} operations", opaque=self.opaque)
         satisfiable, point = self.sampled
@@ -386,7 +386,7 @@ class Question:
             return self._against("samples", point)
         if self.size <= FEW:
             return self._complete()
-        for name, algebra, simple in PORTFOLIO if rlimit else ():
+        for name, algebra, simple in PORTFOLIO if rlimit != 0 else ():
             outcome, point = _check(algebra(), self, rlimit, simple=simple, negated_goal=True)
             if outcome == "unsat":
                 vacuous = not satisfiable and not self.satisfiable(rlimit)
@@ -395,7 +395,7 @@ class Question:
                 return self._against(name, point)
         if self.size <= BOX:
             return self._complete()
-        return Answer("unknown", f"undecided within {rlimit} z3 resource units", opaque=self.opaque)
+        return Answer("unknown", f"undecided within {RLIMIT if rlimit is None else rlimit} z3 resource units", opaque=self.opaque)
 
     def _complete(self) -> Answer:
         satisfiable, point = self.exhausted
@@ -437,11 +437,12 @@ def magnitude(i: Ix) -> int:
     return total
 
 
-def _check(algebra: Z3, q: Question, rlimit: int, *, simple: bool, negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:
+def _check(algebra: Z3, q: Question, rlimit: int | None = None, *, simple: bool,
+           negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:  # fmt: skip
     """z3's answer to: can the hypotheses hold (and the goal fail)?  With the point, checked by evaluation, if so."""
     z3 = algebra.z3
     solver: Any = z3.SimpleSolver(ctx=algebra.context) if simple else z3.Solver(ctx=algebra.context)
-    solver.set("rlimit", rlimit)
+    solver.set("rlimit", RLIMIT if rlimit is None else rlimit)
     solver.set("smt.random_seed", SEED)
     atoms: dict[Atom, Any] = {}
     for number, (a, (lo, hi)) in enumerate(q.atoms.items()):

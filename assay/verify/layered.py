@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from assay.semantics.compare import evidence, first_difference
 from assay.semantics.denote import run
 from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
+from assay.verify.validate import validate
 from assay.verify.verdict import VALIDATED, Verdict, proved, refuted, unknown, validated, worst
 
 FEW = 8  # elements that are listed with their index
@@ -43,13 +44,17 @@ Outcome: TypeAlias = "Arrays | Failure"
 
 @dataclass(frozen=True)
 class Layer:
-    """One stage: how to run it, and, where it is a core program, the program (equal programs need no run)."""
+    """One stage: how to run it, and, where it is a core program, the program (it is proved against the one before it).
+
+    `laws` are those that its contract allows; `unproved` says why a stage that is no core program is only run.
+    """
 
     name: str
     run: Callable[[Arrays], Arrays]
     program: Program | None = None
-    contract: str = "bitwise"
+    laws: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    unproved: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,17 @@ class Witness:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What was found of one layer."""
+    """What was found of one layer: its verdict against the layer before it.
+
+    laws    the laws that the proof used although they change bits     how   why it holds, or why it was only run
+    """
 
     name: str
     verdict: Verdict
     laws: tuple[str, ...] = ()
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name, "verdict": str(self.verdict), "exit_code": self.verdict.exit_code, "inputs": self.inputs,
-            "stages": [{"name": s.name, "verdict": str(s.verdict), "laws": list(s.laws), "seconds": s.seconds}
+            "stages": [{"name": s.name, "verdict": str(s.verdict), "laws": list(s.laws), "how": s.how, "seconds": s.seconds}
                        for s in self.stages],
             "witness": self.witness.to_json() if self.witness else None, **self.extra,
         }  # fmt: skip
@@ -142,8 +151,8 @@ class Report:
 def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays], *, shrink: bool = True) -> Report:
     """Run every layer on every input and compare with the denotation of `program`.
 
-    A layer whose program is the same object as the program before it is PROVED (identity of interned terms); one that
-    agrees on all inputs is VALIDATED(n); a layer that raises what the meaning raises agrees.
+    A layer whose program is proved equal to the program before it, for all inputs, is PROVED (verify/validate.py); another
+    one that agrees on all inputs is VALIDATED(n); a layer that raises what the meaning raises agrees.
     """
     expected = [outcome(lambda xs: run(program, xs), xs) for xs in inputs]
     agrees: set[Program | None] = {program}  # core programs that need no further run
@@ -154,17 +163,39 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
         start = time.perf_counter()
         runs = () if layer.program in agrees else zip(inputs, expected, strict=True)
         found = next((w for xs, e in runs if (w := _differs(layer, xs, e)) is not None), None)
+        verdict: Verdict | None = None
         if found is not None:
             if witness is None:
                 witness = explain(program, layer, shrink_inputs(program, layer, found) if shrink else found)
             verdict = refuted(f"output {found.output}{list(found.index)}")
-        else:
-            verdict = proved if layer.program is not None and layer.program is before else validated(len(inputs))
-            if layer.program is not None:
-                agrees.add(layer.program)
+        elif layer.program is not None:
+            agrees.add(layer.program)
+        link = _link(program, before, layer)
+        if verdict is None:
+            verdict = proved if link.proved else validated(len(inputs))
+        elif link.proved and all(s.verdict.ok for s in stages):
+            link = replace(link, how="although it is proved equal: the validator or the meaning is wrong")
         before = layer.program
-        stages.append(StageReport(layer.name, verdict, (), time.perf_counter() - start, layer.notes))
+        stages.append(StageReport(layer.name, verdict, link.laws, time.perf_counter() - start, layer.notes, link.how))
     return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected))
+
+
+@dataclass(frozen=True)
+class _Link:
+    """What is proved of a layer against the one before it."""
+
+    proved: bool
+    how: str
+    laws: tuple[str, ...] = ()
+
+
+def _link(program: Program, before: Program | None, layer: Layer) -> _Link:
+    if layer.program is program and before is None:
+        return _Link(True, "the meaning that all others are compared with")
+    if layer.program is None or before is None:
+        return _Link(False, layer.unproved)
+    found = validate(before, layer.program, laws=layer.laws)
+    return _Link(found.proved, str(found), found.law_names)
 
 
 def _says_something(program: Program, expected: Outcome) -> bool:

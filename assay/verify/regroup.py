@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.core.index import Div, Ix, Val, Var, affine, evaluate, ix, variable
-from assay.core.lang import E, accumulators, const, is_const, substitute, substitute_all
+from assay.core.lang import E, accumulators, const, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.row import TABLE, Monoid
 from assay.verify.context import Context
@@ -27,7 +27,6 @@ from assay.verify.equal import (
     Comparator,
     Law,
     Laws,
-    Lemma,
     Mismatch,
     Pair,
     Rule,
@@ -99,7 +98,7 @@ class Flat(NamedTuple):
 
     def at(self, p: Var, bounds: Sequence[tuple[int, int]]) -> tuple[E, ...]:
         """The steps at position `p`."""
-        env: dict[Var | E, Ix | E] = dict(digits(self.loops, ix(p)))
+        env: dict[Var | E, Ix | E] = {**digits(self.loops, ix(p))}
         env.update((a, accumulator(p, k, a.dtype, bounds[k])) for k, a in enumerate(self.accs))
         return substitute_all(self.steps, env)
 
@@ -244,7 +243,7 @@ def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Contex
         alike = sum(g.size == f.size for g in fine)
         for k, at in _tried(q, coarse, f, c, {k: sum(fine[n].size for n, _ in used) for k, used in positions.items()}, alike):
             g = coarse[k]
-            term = substitute(g.term, dict(at))
+            term = substitute(g.term, {**at})
             answer = yield Pair(term, f.term, c) if turned else Pair(f.term, term, c)
             if isinstance(answer, Mismatch):
                 continue
@@ -376,9 +375,9 @@ def _progressions(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | 
     """As `partition` for many positions: parts start + step * v that lie inside and do not meet."""
     found: list[tuple[int, int, int]] = []
     for loops, flat in parts:
-        if len(loops) > 1 or len(flat.terms) > 1 or any(a is not loops[0] for a, _ in flat.terms):
+        if len(loops) > 1 or len(flat.terms) > 1 or any(a not in loops for a, _ in flat.terms):
             return None
-        found.append((flat.c, flat.terms[0][1] if flat.terms else 1, loops[0].n if loops else 1))
+        found.append((flat.c, flat.terms[0][1] if flat.terms else 1, math.prod(v.n for v in loops)))
     if any(step < 1 or start < 0 or start + step * (n - 1) >= size for start, step, n in found):
         return None
     for k, one in enumerate(found):

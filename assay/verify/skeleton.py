@@ -1,7 +1,7 @@
 """A hash of what a value computes, whatever the indices, the order of loops, and the lets it is spread over.
 
-Equal values that were inlined or re-indexed have equal skeletons, as a rule.  It decides only which lemma is tried: no claim rests
-on it.
+Equal values that were inlined or re-indexed have equal skeletons, as a rule.  It decides only which lemma is tried: no claim
+rests on it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from assay.core.lang import Program, T, is_const, order
 from assay.verify import verdict
 from assay.verify.equal import EQUAL, STEPS, Answer, Comparator, Law, Laws, Lemma, Mismatch, Pair
-from assay.verify.integers import RLIMIT
 from assay.verify.verdict import Verdict
 
 
@@ -51,19 +50,26 @@ class Validation:
     def verdict(self) -> Verdict:
         return verdict.proved if self.proved else verdict.unknown(f"{self.where}: {self.reason}" if self.where else self.reason)
 
+    @property
+    def law_names(self) -> tuple[str, ...]:
+        """The laws that were used and change bits, as they are printed."""
+        return tuple(sorted(map(str, self.laws)))
+
     def __str__(self) -> str:
+        """for all inputs; max on f32 is associative, bit for bit; ... or why not."""
         if not self.proved:
             return f"not proved: {self.where}: {self.reason}"
-        used = f", by {', '.join(sorted(map(str, self.laws)))}" if self.laws else ""
-        return f"proved for all inputs{used}"
+        parts = ["the same program" if not self.questions else "for all inputs", *sorted(map(str, self.laws | self.exact))]
+        parts += [f"{len(self.dropped)} checks dropped, which always hold"] if self.dropped else []
+        return "; ".join(parts)
 
 
-def validate(source: Program, target: Program, *, laws: frozenset[str] = frozenset(), rlimit: int = RLIMIT,
+def validate(source: Program, target: Program, *, laws: frozenset[str] = frozenset(), rlimit: int | None = None,
              steps: int = STEPS) -> Validation:  # fmt: skip
     """The target against the source.
 
     laws     names of the laws that may be used although they change bits (those of the contract of the transformation)
-    rlimit   z3 resource units for a question; 0: z3 is neither asked nor loaded
+    rlimit   z3 resource units for a question (None: integers.RLIMIT); 0: z3 is neither asked nor loaded
     steps    comparisons after which the answer is "not proved"
     """
     if source is target:
@@ -80,7 +86,7 @@ class _Validator:
     def run(self) -> Validation:
         s, t = self.source, self.target
         if s.inputs != t.inputs or len(s.outputs) != len(t.outputs):
-            return Validation(reason="inputs or outputs differ", where="the program", mismatch=Mismatch("inputs or outputs differ"))
+            return self._against("the program", Mismatch("inputs or outputs differ"))
         for k, (a, b) in enumerate(zip(t.outputs, s.outputs, strict=True)):
             if a.shape != b.shape or a.dtype is not b.dtype:
                 return self._against(f"output {k}", Mismatch(f"{a!r} in the place of {b!r}"))

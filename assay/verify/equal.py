@@ -314,7 +314,7 @@ class Comparator:
             return e, c
         t, idx = e.attr
         outside = [(i, n) for i, n in zip(idx, t.shape, strict=True) if not c.within(i, 0, n - 1)]
-        if any(c.within(i, n, i.hi) or c.within(i, i.lo, -1) for i, n in outside):
+        if any(c.truth(inside(i, n)) is False for i, n in outside):
             return const(0, e.dtype), c
         if t.kind not in DEFINED:
             return (e, c) if e.op == "load" or outside else (load_(t, *idx), c)

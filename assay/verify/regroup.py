@@ -172,9 +172,11 @@ def regrouped(q: Comparator, a: E, b: E, c: Context, why: Answer) -> Rule:
     exact = monoid.is_exact(a.dtype)
     if not exact and "assoc" not in q.allowed:
         return why
-    unit = const(monoid.neutral(a.dtype), a.dtype)
+    units = {const(monoid.neutral(a.dtype), a.dtype)}
+    if not exact and "unit" in q.allowed:
+        units.add(const(monoid.neutral(a.dtype) + 0, a.dtype))  # +0, which over the reals is as good as -0
     level = 1 + max((v.level for v in (*a.free, *b.free, *c.free)), default=-1)
-    gather = _Gather(q, name, unit, c)
+    gather = _Gather(q, name, units, c)
     mine, yours = gather.terms(a, level), gather.terms(b, level + DEEPEST)  # no loop has the name of one of the other side
     if len(mine) == len(yours) == 1 and not mine[0].loops and not yours[0].loops:
         return why
@@ -200,8 +202,8 @@ ORDERED = Law("the terms stand in their order", "", "", exact=True)  # among the
 class _Gather:
     """The terms of sums of one function; `units`: neutral elements were left out."""
 
-    def __init__(self, q: Comparator, name: str, unit: E, c: Context) -> None:
-        self.q, self.name, self.unit, self.context = q, name, unit, c
+    def __init__(self, q: Comparator, name: str, neutral: set[E], c: Context) -> None:
+        self.q, self.name, self.neutral, self.context = q, name, neutral, c
         self.units = False
 
     def terms(self, e: E, level: int) -> list[Terms]:
@@ -210,7 +212,7 @@ class _Gather:
         todo: list[tuple[E, tuple[Var, ...]]] = [(e, ())]
         while todo:
             x, loops = todo.pop()
-            if x is self.unit:
+            if x in self.neutral:
                 self.units = True
             elif x.op in LOADS and (y := self._opened(x)) is not x:
                 todo.append((y, loops))

@@ -120,6 +120,11 @@ class Ix:
     def is_const(self) -> bool:
         return not self.terms
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is affine in variables: no division, no value."""
+        return all(type(a) is Var for a, _ in self.terms)
+
 
 _vars: dict[tuple[int, int], Var] = {}
 _divs: dict[tuple[Ix, int], Div] = {}
@@ -193,7 +198,14 @@ def affine(parts: Iterable[tuple[int, Ix]]) -> Ix:
 
 
 def _sorted(total: Mapping[Atom, int]) -> Terms:
-    return tuple(sorted(((a, q) for a, q in total.items() if q), key=lambda t: t[0].key))
+    terms = [term for term in total.items() if term[1]]
+    if len(terms) > 1:
+        terms.sort(key=_key)
+    return tuple(terms)
+
+
+def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
+    return term[0].key
 
 
 def _plain_interval(c: int, terms: Terms) -> tuple[int, int]:

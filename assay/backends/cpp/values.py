@@ -22,7 +22,7 @@ from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, ix, rewrite, variable
+from assay.core.index import Ix, Val, Var, affine, ix, rewrite, variable
 from assay.core.lang import T
 from assay.semantics.access import row_major
 
@@ -378,7 +378,12 @@ class Printer:
 
     def at_lane(self, i: Ix, lane: int) -> Ix:
         """`i` in one lane."""
-        return rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a)) if self.lane in i.free else i
+        if self.lane not in i.free:
+            return i
+        if i.is_plain:
+            k = dict(i.terms)[self.lane]
+            return affine(((1, i), (-k, ix(self.lane)), (k, ix(lane))))
+        return rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a))
 
     def index_text(self, i: Ix, at: dict[Loop, int], lane: int | None = None) -> str:
         """C++ of an index (a long); symbols that are vectors are read in `lane`."""
@@ -413,7 +418,7 @@ class Printer:
     def stride(self, i: Ix) -> int | None:
         """k where i = k * lane + (the same in all lanes); None where it is not of this form."""
         k = dict(i.terms).get(self.lane, 0)
-        return k if not self.varying(i - k * ix(self.lane)) else self._stride_by_lanes(i)
+        return k if i.is_plain or not self.varying(i - k * ix(self.lane)) else self._stride_by_lanes(i)
 
     def _stride_by_lanes(self, i: Ix) -> int | None:
         """The stride where division hides it: the lanes differ by constants."""

@@ -100,8 +100,7 @@ def candidates(group: Group, model: Model) -> list[Candidate]:
     if found is None:
         ranked = model.ranked(group.tensors, group.local)
         found = [Candidate(c.cost.seconds, group, c) for c in ranked]
-        k = model.summary(group.tensors, group.local)
-        if found[0].seconds > QUICK and reused(k):
+        if found[0].seconds > QUICK and reused(k := model.summary(group.tensors, group.local)):
             found += _with_packing(group, k, ranked, model)
             found.sort(key=lambda c: c.seconds)
         model.memory[key] = found

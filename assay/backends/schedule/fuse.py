@@ -95,11 +95,13 @@ class Model:
         self.memory: dict[tuple[Any, ...], Any] = {}
         self._signatures: dict[tuple[tuple[T, ...], Local], tuple[Any, ...]] = {}
         self._charged: set[tuple[Any, ...]] = set()
+        self._summaries: dict[tuple[Any, ...], Summary] = {}  # of this search
 
     def start(self) -> None:
         """A new search."""
         self.spent = 0
         self._charged.clear()
+        self._summaries.clear()
         if len(self.memory) > REMEMBERED:
             self.memory.clear()
             self._signatures.clear()
@@ -112,7 +114,11 @@ class Model:
         return found
 
     def summary(self, tensors: tuple[T, ...], local: Local) -> Summary:
-        return Summary(tensors, self.prices, dict(local))
+        key = self.signature(tensors, local)
+        found = self._summaries.get(key)
+        if found is None:
+            found = self._summaries[key] = Summary(tensors, self.prices, dict(local))
+        return found
 
     def ranked(self, tensors: tuple[T, ...], local: Local) -> list[Choice]:
         """The schedules of a kernel, best first; of one that takes a moment, those of the coarse space only."""

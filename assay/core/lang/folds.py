@@ -181,7 +181,7 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
         return as_index(memo.get(a.e, a.e))
 
     def indices(idx: tuple[Ix, ...]) -> tuple[Ix, ...]:
-        return tuple(index_.rewrite(i, atom) if i.free & keys or (on_load is not None and i.terms) else i for i in idx)
+        return tuple([index_.rewrite(i, atom) if i.free & keys or (on_load is not None and not i.is_plain) else i for i in idx])
 
     for e in _pending(es, untouched):
         if e.op in LOADS:

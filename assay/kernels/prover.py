@@ -1,0 +1,217 @@
+"""What a kernel owes, and how each debt is settled.
+
+    bounds     every load, store and atomic: 0 <= offset < elements, in every lane whose mask holds
+    int32      every operation on which an offset or a mask depends fits its type (Triton computes in int32 unless widened)
+    race       no two programs, and no two lanes of one store, write one element; no program reads what another writes
+    promise    tl.multiple_of, tl.max_contiguous, tl.assume: what the kernel promises the compiler holds
+
+for all programs, lanes, iterations, sizes and inputs that the launch describes.  A refutation names one of each, and was replayed by
+the concrete interpreter before it is reported.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import UserError
+from assay.kernels import terms as tm
+from assay.kernels.arguments import Launch, read_launch
+from assay.kernels.deciding import decide, satisfiable
+from assay.kernels.races import Race, races
+from assay.kernels.source import Module, read_module
+from assay.kernels.symbolic import Access, Fits, Symbolic
+from assay.kernels.terms import Cond, Poly
+from assay.kernels.witness import Witness, bounds_witness, fits_witness, promise_witness
+from assay.verify.integers import Answer
+from assay.verify.verdict import PROVED, REFUTED, UNKNOWN, Verdict, proved, refuted, unknown, worst
+
+STATUS = {"proved": PROVED, "refuted": REFUTED, "unknown": UNKNOWN}
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """One debt: where it stands in the source, how it was settled, and what shows that it does not hold."""
+
+    kind: str  # bounds, int32 (or another type), race, promise
+    line: int
+    text: str
+    status: str
+    how: str
+    what: str = ""  # load, store, atomic
+    tensor: str = ""
+    mask: tuple[str, ...] = ()  # remarks about parts of the mask
+    witness: Witness | Race | None = None
+
+    def __str__(self) -> str:
+        head = f"{self.status.lower():8}{self.kind:8} line {self.line}: {self.text}: {self.how}"
+        lines = [head, *(f"{'':16} {m}" for m in self.mask)]
+        if self.witness is not None:
+            lines += [f"{'':16} {w}" for w in str(self.witness).splitlines()]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields; `where` is the line."""
+        return {"kind": self.kind, "line": self.line, "text": self.text, "status": self.status, "how": self.how, "access": self.what,
+                "tensor": self.tensor, "mask": list(self.mask),
+                "witness": self.witness.to_json() if self.witness is not None else None}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KernelProof:
+    """What was found about a kernel."""
+
+    name: str
+    path: str
+    obligations: tuple[Obligation, ...]
+    operations: int = 0  # integer operations that were proved to fit their type
+
+    @property
+    def verdict(self) -> Verdict:
+        """PROVED only if every obligation is."""
+        found = []
+        for o in self.obligations:
+            found.append({PROVED: proved, REFUTED: refuted(o)}.get(o.status) or unknown(o.how))
+        return worst(found) if found else unknown("the kernel accesses no memory")
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{sum(o.status == s for o in self.obligations)} {s.lower()}" for s in (PROVED, REFUTED, UNKNOWN)
+                           if any(o.status == s for o in self.obligations))  # fmt: skip
+        return "\n".join([*map(str, self.obligations), f"{self.verdict.kind}: {counts}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict, its exit code, the obligations."""
+        v = self.verdict
+        return {"name": self.name, "verdict": v.kind, "exit_code": v.exit_code, "obligations": [o.to_json() for o in self.obligations]}
+
+
+def prove(path: str | Path, kernel: str, *, grid: str, args: Sequence[str], assume: Sequence[str] = ()) -> KernelProof:
+    """Proves or refutes that a Triton kernel keeps its bounds, its integer widths, its promises, and has no race.
+
+    `grid`, `args` and `assume` are texts as on the command line: grid="cdiv(n, BLOCK)", args=["x_ptr=f32[n]", "n=1..2**30",
+    "BLOCK=1024"], assume=["n % 16 == 0"].  Raises UserError for wrong descriptions, Unsupported for what is not understood.
+    """
+    module = read_module(Path(path))
+    return prove_kernel(module, kernel, grid=grid, args=args, assume=assume)
+
+
+def prove_kernel(module: Module, kernel: str, *, grid: str, args: Sequence[str], assume: Sequence[str] = ()) -> KernelProof:
+    """`prove` for a module that was read."""
+    f = module.function(kernel)
+    launch = read_launch(module, f, args, grid, assume)
+    return _Prover(module, f, launch).run()
+
+
+@dataclass
+class _Prover:
+    module: Module
+    kernel: ast.FunctionDef
+    launch: Launch
+    obligations: list[Obligation] = field(default_factory=list)
+    fitting: dict[Any, Answer] = field(default_factory=dict)
+    misfits: dict[tuple[int, int], Obligation] = field(default_factory=dict)
+
+    def run(self) -> KernelProof:
+        given = (*self.launch.assumptions, *(tm.nonnegative(g - 1) for g in self.launch.grid))
+        self.given: tuple[Cond, ...] = tuple(c for c in given if c is not tm.TRUE)
+        if not satisfiable(self.given):
+            raise UserError(f"no sizes satisfy the conditions ({', '.join(self.launch.stated) or 'the ranges'}) with a grid of at least "
+                            "one program: everything would be true")  # fmt: skip
+        first = Symbolic(self.module, self.launch)
+        first.run(self.kernel)
+        written = frozenset(a.tensor.name for a in first.accesses if a.kind != "load")
+        self.symbolic = first
+        if any(a.tensor.name in written and a.kind == "load" for a in first.accesses):
+            self.symbolic = Symbolic(self.module, self.launch, written)
+            self.symbolic.run(self.kernel)
+        for a in self.symbolic.accesses:
+            self._access(a)
+        for h in self.symbolic.hints:
+            answer = decide(h.goal, (*self.given, *h.path))
+            witness = promise_witness(self, h, answer) if answer.point is not None else None
+            self._owe("promise", h.node, answer, witness=witness)
+        self.obligations += self.misfits.values()
+        for r in races(self.module, self.kernel, self.launch, self.symbolic, self.given):
+            self.obligations.append(Obligation("race", r.line, self.module.text(r.node), r.status, r.how, tensor=r.tensor,
+                                               witness=r if r.conflict is not None else None))  # fmt: skip
+        self.obligations.sort(key=lambda o: o.line)
+        return KernelProof(self.kernel.name, self.module.path, tuple(self.obligations), len(self.fitting))
+
+    def _owe(self, kind: str, node: ast.AST, answer: Answer, how: str = "", **more: Any) -> None:
+        witness = more.get("witness")
+        status = STATUS[answer.status]
+        if status == REFUTED and witness is None:
+            status, how = UNKNOWN, "a counterexample was found that could not be replayed"
+        self.obligations.append(
+            Obligation(kind, getattr(node, "lineno", 0), self.module.text(node), status, how or self._how(answer), **more)
+        )
+
+    def _how(self, answer: Answer) -> str:
+        if answer.status == "unknown" and answer.opaque:
+            return "depends on " + "; ".join(dict.fromkeys(a.why or a.name for a in answer.opaque))  # type: ignore[attr-defined]
+        return answer.how
+
+    # -------------------------------------------------------------------------------------------- accesses
+
+    def _access(self, a: Access) -> None:
+        mask: tuple[Cond, ...] = tm.conjuncts(a.mask.term) if a.mask is not None else ()
+        for f in a.path_needs:
+            self._fits(f, (), a)
+        for f in a.mask.needs if a.mask is not None else ():
+            self._fits(f, a.path, a)
+        for f in a.offset.needs:
+            self._fits(f, (*a.path, *mask), a)
+        goal = inside(a.offset.term, a.tensor.count)
+        answer = decide(goal, (*self.given, *a.path, *mask))
+        witness = bounds_witness(self, a, answer) if answer.status != "proved" and answer.point is not None else None
+        how = f"every offset of {a.tensor.name} is inside: {answer.how}" if answer.status == "proved" else ""
+        if answer.status == "refuted":
+            how = f"{a.tensor.name} is accessed outside"
+        remarks = self._mask_remarks(a, mask, goal) if mask and answer.status == "proved" and not answer.unreachable else ()
+        self._owe("bounds", a.node, answer, how, what=a.kind, tensor=a.tensor.name, mask=remarks,
+                  witness=witness if answer.status == "refuted" else None)  # fmt: skip
+
+    def _mask_remarks(self, a: Access, mask: tuple[Cond, ...], goal: Cond) -> tuple[str, ...]:
+        """Which parts of the mask always hold (they can go), and which the bounds do not need."""
+        found: list[str] = []
+        for k, c in enumerate(mask):
+            others = (*self.given, *a.path, *mask[:k], *mask[k + 1 :])
+            text = self.symbolic.texts.get(c, "a part of it")
+            if decide(c, others).status == "proved":
+                found.append(f"mask: {text} always holds, it can be removed")
+            elif decide(goal, others).status == "proved":
+                found.append(f"mask: {text} is not needed for the bounds (it still chooses lanes)")
+        return tuple(found)
+
+    def _fits(self, f: Fits, context: tuple[Cond, ...], a: Access) -> None:
+        """That an operation fits its type: everywhere if that can be shown, else where the access is made."""
+        goal = tm.all_of((tm.at_most(tm.poly(f.type.lo), f.term), tm.at_most(f.term, tm.poly(f.type.hi))))
+        answer = self._decided(f, goal, ())
+        if answer.status != "proved" and context:
+            answer = self._decided(f, goal, context)
+        if answer.status == "proved":
+            return
+        key = f.line, f.column
+        if key in self.misfits and (self.misfits[key].status == REFUTED or answer.status != "refuted"):
+            return
+        witness = fits_witness(self, f, a, answer) if answer.status == "refuted" else None
+        status = REFUTED if witness is not None else UNKNOWN
+        how = f"does not fit {f.type}; widen an operand with .to(tl.int64)" if witness is not None else self._how(answer)
+        self.misfits[key] = Obligation(str(f.type), f.line, self.module.text(f.node), status, how, tensor=a.tensor.name, witness=witness)
+
+    def _decided(self, f: Fits, goal: Cond, context: tuple[Cond, ...]) -> Answer:
+        key = f, context
+        if key not in self.fitting:
+            self.fitting[key] = decide(goal, (*self.given, *f.path, *context))
+        return self.fitting[key]
+
+
+def inside(offset: Poly, count: Poly) -> Cond:
+    """0 <= offset < count"""
+    return tm.all_of((tm.nonnegative(offset), tm.less(offset, count)))
+
+
+__all__: Iterable[str] = ["KernelProof", "Obligation", "prove", "prove_kernel"]

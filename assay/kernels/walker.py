@@ -1,0 +1,669 @@
+"""One interpreter of kernel source for every domain of values: statements, expressions, calls, types, broadcasting.
+
+A domain (symbolic.py, concrete.py) says what the data of a value is and what the primitives do with it; loops and branches are its too.
+Python numbers, strings, tuples and types are compile-time values; a number that is assigned to a name becomes a scalar, as in Triton.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from assay.core.errors import Unsupported, UserError
+from assay.kernels.source import NONE, PYTHON, Module
+from assay.kernels.types import BOOL, F32, I32, TYPES, PointerType, Type, of_number, promoted, promoted_number
+
+DEPTH = 40  # calls inside each other
+
+
+@dataclass(frozen=True)
+class Value:
+    """A scalar (shape ()) or tensor; what `data` is depends on the domain."""
+
+    type: Any  # Type or PointerType
+    shape: tuple[int, ...]
+    data: Any
+
+
+@dataclass(frozen=True)
+class BlockPointer:
+    """A block of a tensor: element i of the block is at base + sum of (offsets[k] + i[k]) * strides[k]."""
+
+    base: Value
+    shape: tuple[Value, ...]
+    strides: tuple[Value, ...]
+    offsets: tuple[Value, ...]
+    block: tuple[int, ...]
+    checked: bool = False  # a tensor descriptor: every axis is checked
+
+
+@dataclass(frozen=True)
+class Dotted:
+    """Something that was imported, by its full name."""
+
+    name: str
+
+    @property
+    def last(self) -> str:
+        return self.name.split(".")[-1]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function of triton.language bound to its first argument."""
+
+    name: str
+    subject: Any
+
+
+@dataclass(frozen=True)
+class Poison:
+    """What a name holds where it has no value; reading it is an error."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Return:
+    """A block ended with `return value`."""
+
+    value: Any
+
+
+Env = dict[str, Any]
+
+
+class Walker:
+    """Runs a kernel; a subclass has the domain."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.node: ast.AST = ast.Module([], [])
+        self.calls: list[ast.AST] = []
+
+    # -------------------------------------------------------------------------------------------- errors
+
+    def where(self) -> str:
+        """The line in hand, and the calls that lead to it."""
+        via = "".join(f", called at line {getattr(c, 'lineno', 0)}" for c in reversed(self.calls))
+        return f"{self.module.where(self.node)}{via}"
+
+    def unsupported(self, what: str, instead: str) -> NoReturn:
+        """Raises Unsupported at the line in hand."""
+        raise Unsupported(f"{self.where()}: {what} is not understood: `{self.module.text(self.node)}`; {instead}")
+
+    def wrong(self, what: str) -> NoReturn:
+        """Raises UserError at the line in hand."""
+        raise UserError(f"{self.where()}: {what}: `{self.module.text(self.node)}`")
+
+    # -------------------------------------------------------------------------------------------- the domain
+
+    def constant(self, v: bool | int | float, type_: Type, shape: tuple[int, ...] = ()) -> Value:  # noqa: FBT001
+        raise NotImplementedError
+
+    def known(self, v: Value) -> Any:
+        """The Python value of a scalar where it is the same always, else None."""
+        raise NotImplementedError
+
+    def arithmetic(self, op: str, type_: Type, a: Value, b: Value) -> Value:
+        """add sub mul div floordiv mod and or xor shl shr min max of two values of one type and shape."""
+        raise NotImplementedError
+
+    def comparison(self, op: str, a: Value, b: Value) -> Value:
+        """lt le eq ne of two values of one type and shape."""
+        raise NotImplementedError
+
+    def converted(self, v: Value, type_: Type) -> Value:
+        raise NotImplementedError
+
+    def choice(self, c: Value, a: Value, b: Value) -> Value:
+        """Elementwise: a where c, else b; all of one shape, a and b of one type."""
+        raise NotImplementedError
+
+    def moved(self, v: Value, offset: Value) -> Value:
+        """A pointer and an integer of one shape: the pointer that many elements on."""
+        raise NotImplementedError
+
+    def expanded(self, v: Value, axis: int) -> Value:
+        """With an axis of length 1 inserted."""
+        raise NotImplementedError
+
+    def stretched(self, v: Value, shape: tuple[int, ...]) -> Value:
+        """Axes of length 1 repeated; the rank stays."""
+        raise NotImplementedError
+
+    def branch(self, node: ast.If, condition: Value, env: Env) -> Return | None:
+        raise NotImplementedError
+
+    def loop(self, node: ast.For, bounds: tuple[Any, Any, Any], env: Env) -> None:
+        raise NotImplementedError
+
+    def while_(self, node: ast.While, env: Env) -> None:
+        raise NotImplementedError
+
+    def evaluated(self, e: Value) -> Value:
+        """Told of each condition that an expression yields (the domain may keep its text)."""
+        return e
+
+    # -------------------------------------------------------------------------------------------- calls
+
+    def call(self, f: ast.FunctionDef, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Runs a function of the file on arguments; its value."""
+        if len(self.calls) > DEPTH:
+            self.unsupported(f"a call of depth {DEPTH}", "recursion has no meaning in a kernel")
+        parameters = self.module.parameters(f)
+        env: Env = {}
+        names = [p.name for p in parameters]
+        given = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or (set(kwargs) - set(names)) or set(given) & set(kwargs):
+            self.wrong(f"the arguments do not fit {f.name}({', '.join(names)})")
+        for p in parameters:
+            v = given.get(p.name, kwargs.get(p.name, p.default))
+            if v is NONE:
+                self.wrong(f"{f.name} misses its argument {p.name}")
+            env[p.name] = v
+        return self.body(f, env)
+
+    def body(self, f: ast.FunctionDef, env: Env) -> Any:
+        found = self.block(f.body, env)
+        return found.value if found is not None else None
+
+    # -------------------------------------------------------------------------------------------- statements
+
+    def block(self, statements: Sequence[ast.stmt], env: Env) -> Return | None:
+        """Runs statements; what they return, None where they run to their end."""
+        for s in statements:
+            self.node = s
+            found = self.statement(s, env)
+            if found is not None:
+                return found
+        return None
+
+    def statement(self, s: ast.stmt, env: Env) -> Return | None:
+        match s:
+            case ast.Assign():
+                value = self.materialised(self.expr(s.value, env))
+                for target in s.targets:
+                    self.assign(target, value, env)
+            case ast.AnnAssign():
+                if s.value is not None:
+                    value = self.expr(s.value, env)
+                    fixed = "constexpr" in ast.unparse(s.annotation)
+                    self.assign(s.target, self.python(value) if fixed else self.materialised(value), env)
+            case ast.AugAssign():
+                left = self.expr(ast.copy_location(_loaded(s.target), s.target), env)
+                right = self.expr(s.value, env)
+                self.node = s
+                self.assign(s.target, self.materialised(self.binary(type(s.op), left, right)), env)
+            case ast.Expr():
+                if not isinstance(s.value, ast.Constant):
+                    self.expr(s.value, env)
+            case ast.Return():
+                return Return(self.expr(s.value, env) if s.value is not None else None)
+            case ast.If():
+                return self._if(s, env)
+            case ast.For():
+                self._for(s, env)
+            case ast.While():
+                if s.orelse:
+                    self.unsupported("`else` of a loop", "write it after the loop")
+                self.while_(s, env)
+            case ast.Pass():
+                pass
+            case ast.Assert():
+                if self.python(self.expr(s.test, env)) is False:
+                    self.wrong("an assert fails")
+            case _:
+                self.unsupported(f"`{type(s).__name__.lower()}`", "kernels have assignments, if, for, while, calls, return")
+        return None
+
+    def _if(self, s: ast.If, env: Env) -> Return | None:
+        condition = self.truth(self.expr(s.test, env))
+        if isinstance(condition, bool):
+            return self.block(s.body if condition else s.orelse, env)
+        self.node = s
+        return self.branch(s, condition, env)
+
+    def _for(self, s: ast.For, env: Env) -> None:
+        if s.orelse:
+            self.unsupported("`else` of a loop", "write it after the loop")
+        if not isinstance(s.iter, ast.Call):
+            items = self.expr(s.iter, env)
+            if not isinstance(items, tuple | list):
+                self.unsupported("this loop", "loop over range, tl.range, tl.static_range or a tuple")
+            self._unrolled(s, items, env)
+            return
+        f = self.expr(s.iter.func, env)
+        name = f.last if isinstance(f, Dotted) else ""
+        if name not in ("range", "static_range"):
+            self.unsupported("this loop", "loop over range, tl.range, tl.static_range or a tuple")
+        args = [self.expr(a, env) for a in s.iter.args]
+        lo, hi, step = {1: lambda: (0, args[0], 1), 2: lambda: (*args, 1), 3: lambda: tuple(args)}[len(args)]()
+        self.node = s
+        if name == "static_range":
+            self._unrolled(s, list(range(*(self.number(x) for x in (lo, hi, step)))), env)
+        else:
+            self.loop(s, (lo, hi, step), env)
+
+    def _unrolled(self, s: ast.For, items: Sequence[Any], env: Env) -> None:
+        for item in items:
+            self.assign(s.target, item, env)
+            self.inside(s.body, env)
+
+    def inside(self, body: Sequence[ast.stmt], env: Env) -> None:
+        """One run of the body of a loop."""
+        if self.block(body, env) is not None:
+            self.unsupported("`return` in a loop", "Triton does not allow it either; use a mask or a condition")
+
+    def assign(self, target: ast.expr, value: Any, env: Env) -> None:
+        if isinstance(target, ast.Name):
+            env[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            if not isinstance(value, tuple | list) or len(value) != len(target.elts):
+                self.wrong("the two sides of the assignment have different lengths")
+            for t, v in zip(target.elts, value, strict=True):
+                self.assign(t, v, env)
+        else:
+            self.unsupported("assignment to a part of a tensor", "use tl.where, or tl.store through a pointer")
+
+    def materialised(self, v: Any) -> Any:
+        """What a name holds after an assignment: Python numbers become scalars."""
+        if isinstance(v, bool | int | float):
+            return self.constant(v, of_number(v))
+        return tuple(self.materialised(x) for x in v) if isinstance(v, tuple) else v
+
+    # -------------------------------------------------------------------------------------------- compile-time values
+
+    def python(self, v: Any) -> Any:
+        """A compile-time value: a scalar that is always the same is that Python value."""
+        if isinstance(v, Value) and v.shape == ():
+            found = self.known(v)
+            return v if found is None else found
+        return tuple(self.python(x) for x in v) if isinstance(v, tuple | list) else v
+
+    def number(self, v: Any, what: str = "this argument") -> int:
+        """A compile-time integer.  Raises UserError for anything else."""
+        found = self.python(v)
+        if isinstance(found, bool) or not isinstance(found, int):
+            self.wrong(f"{what} must be known at compile time (a tl.constexpr)")
+        return found
+
+    def numbers(self, v: Any, what: str = "the shape") -> tuple[int, ...]:
+        """A tuple of compile-time integers; one integer is a tuple of one."""
+        found = v if isinstance(v, tuple | list) else (v,)
+        return tuple(self.number(x, what) for x in found)
+
+    def truth(self, v: Any) -> bool | Value:
+        """A condition: a Python bool where it is known, else a scalar."""
+        found = self.python(v)
+        if not isinstance(found, Value):
+            return bool(found)
+        if found.shape != ():
+            self.wrong("a condition must be a scalar; use tl.where for tensors")
+        return found if found.type == BOOL else self.compare("ne", found, 0)
+
+    # -------------------------------------------------------------------------------------------- expressions
+
+    def expr(self, e: ast.expr, env: Env) -> Any:
+        """The value of an expression; errors point to its line."""
+        self.node = e
+        found = self._expr(e, env)
+        self.node = e
+        return self.evaluated(found) if isinstance(found, Value) and found.type == BOOL else found
+
+    def _expr(self, e: ast.expr, env: Env) -> Any:
+        match e:
+            case ast.Constant():
+                return e.value
+            case ast.Name():
+                return self._name(e.id, env)
+            case ast.Tuple() | ast.List():
+                return tuple(self.expr(x, env) for x in e.elts)
+            case ast.Attribute():
+                return self._attribute(self.expr(e.value, env), e.attr)
+            case ast.BinOp():
+                left, right = self.expr(e.left, env), self.expr(e.right, env)
+                self.node = e
+                return self.binary(type(e.op), left, right)
+            case ast.UnaryOp():
+                return self.unary(type(e.op), self.expr(e.operand, env))
+            case ast.Compare():
+                return self._compare(e, env)
+            case ast.BoolOp():
+                return self._logical(e, env)
+            case ast.IfExp():
+                condition = self.truth(self.expr(e.test, env))
+                if isinstance(condition, bool):
+                    return self.expr(e.body if condition else e.orelse, env)
+                a, b = self.same(self.expr(e.body, env), self.expr(e.orelse, env))
+                return self.choice(self.broadcast(condition, a.shape), a, b)
+            case ast.Subscript():
+                return self._subscript(self.expr(e.value, env), e.slice, env)
+            case ast.Call():
+                return self._call(e, env)
+            case ast.JoinedStr():
+                return ast.unparse(e)
+            case _:
+                self.unsupported(f"`{type(e).__name__}`", "kernels have arithmetic, comparisons, calls, x[:, None]")
+
+    def _name(self, name: str, env: Env) -> Any:
+        if name in env:
+            found = env[name]
+            if isinstance(found, Poison):
+                self.wrong(f"{name} {found.why}")
+            return found
+        m = self.module
+        if name in m.functions:
+            return m.functions[name]
+        if name in m.constants:
+            return m.constants[name]
+        if name in m.aliases:
+            return Dotted(m.aliases[name])
+        if name in ("range", "min", "max", "len", "print", "int", "float", "bool", "abs", "sum", "isinstance", "tuple", "list"):
+            return Dotted(f"builtins.{name}")
+        self.wrong(f"unknown name {name!r} (a constant of the module must be a literal or an expression of literals)")
+
+    def _attribute(self, v: Any, name: str) -> Any:
+        if isinstance(v, Dotted):
+            dotted = Dotted(f"{v.name}.{name}")
+            return TYPES.get(name, dotted) if v.name.startswith("triton") else dotted
+        if isinstance(v, Value):
+            if name == "dtype":
+                return v.type
+            if name == "shape":
+                return v.shape
+            if name == "type":
+                return v
+            if name in ("element_ty", "scalar"):
+                return v.type.element if isinstance(v.type, PointerType) else v.type
+            if name == "T":
+                return self.function("trans", (v,), {})
+            if name == "value":
+                return v
+            if name == "numel":
+                count = 1
+                for n in v.shape:
+                    count *= n
+                return count
+        if isinstance(v, PointerType) and name in ("element_ty", "scalar"):
+            return v.element
+        if isinstance(v, Type):
+            if name == "primitive_bitwidth":
+                return v.bits
+            if name in ("scalar", "element_ty"):
+                return v
+        if isinstance(v, BlockPointer):
+            if name in ("block_shape", "shape", "strides"):
+                return {"block_shape": v.block, "shape": v.shape, "strides": v.strides}[name]
+            if name == "dtype":
+                return v.base.type.element
+        if isinstance(v, bool | int | float | str) and name == "value":
+            return v
+        return Method(name, v)
+
+    def _compare(self, e: ast.Compare, env: Env) -> Any:
+        found: Any = None
+        left = self.expr(e.left, env)
+        for op, node in zip(e.ops, e.comparators, strict=True):
+            right = self.expr(node, env)
+            self.node = e
+            one = self.relation(type(op), left, right)
+            found = one if found is None else self.logical("and", found, one)
+            left = right
+        return found
+
+    def relation(self, op: type, a: Any, b: Any) -> Any:
+        """a < b and its kind; `is` and `in` on compile-time values."""
+        if op in (ast.Is, ast.IsNot):
+            return PYTHON[op](a, b)
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            try:
+                return PYTHON[op](a, b)
+            except TypeError as error:
+                self.wrong(str(error))
+        names = {ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne"}
+        if op in names:
+            return self.compare(names[op], a, b)
+        if op in (ast.Gt, ast.GtE):
+            return self.compare("lt" if op is ast.Gt else "le", b, a)
+        self.unsupported("this comparison of tensors", "use < <= > >= == !=")
+
+    def _logical(self, e: ast.BoolOp, env: Env) -> Any:
+        op = "and" if isinstance(e.op, ast.And) else "or"
+        found = self.expr(e.values[0], env)
+        for node in e.values[1:]:
+            known = self.python(found)
+            if not isinstance(known, Value):  # Python's own rule: the rest may not even have a meaning
+                if bool(known) != (op == "and"):
+                    return known
+                found = self.expr(node, env)
+            else:
+                found = self.logical(op, found, self.expr(node, env))
+        return found
+
+    def logical(self, op: str, a: Any, b: Any) -> Any:
+        """`and`, `or` of conditions."""
+        x, y = (self.as_bool(v) for v in (a, b))
+        x, y = self.same(x, y)
+        return self.arithmetic(op, BOOL, x, y)
+
+    def as_bool(self, v: Any) -> Value:
+        if isinstance(v, Value):
+            return v if v.type == BOOL else self.compare("ne", v, 0)
+        return self.constant(bool(v), BOOL)
+
+    def _subscript(self, v: Any, index: ast.expr, env: Env) -> Any:
+        if not isinstance(v, Value):
+            i = self.python(self.expr(index, env)) if not isinstance(index, ast.Slice) else None
+            if isinstance(v, tuple | list | str) and isinstance(i, int):
+                return v[i]
+            self.unsupported("this subscript", "a tuple takes an integer known at compile time")
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        axis = 0
+        for p in parts:
+            if isinstance(p, ast.Slice) and p.lower is p.upper is p.step is None:
+                axis += 1
+            elif isinstance(p, ast.Constant) and p.value is None:
+                v = self.expanded(v, axis)
+                axis += 1
+            else:
+                self.unsupported("this subscript of a tensor", "use `:` and `None`; read elements through a pointer")
+        if axis > len(v.shape):
+            self.wrong(f"too many indices for the shape {list(v.shape)}")
+        return v
+
+    def _call(self, e: ast.Call, env: Env) -> Any:
+        f = self.expr(e.func, env)
+        args: list[Any] = []
+        for a in e.args:
+            if isinstance(a, ast.Starred):
+                args += list(self.expr(a.value, env))
+            else:
+                args.append(self.expr(a, env))
+        kwargs = {k.arg: self.expr(k.value, env) for k in e.keywords if k.arg is not None}
+        self.node = e
+        if isinstance(f, ast.FunctionDef):
+            self.calls.append(e)
+            try:
+                return self.call(f, args, kwargs)
+            finally:
+                self.calls.pop()
+                self.node = e
+        if isinstance(f, Method):
+            return self.function(f.name, (f.subject, *args), kwargs)
+        if isinstance(f, Dotted):
+            return self.function(f.last, args, kwargs, f.name)
+        if isinstance(f, Type):
+            return self.cast(args[0], f)
+        self.unsupported("this call", "call functions of triton.language or @triton.jit functions of the same file")
+
+    def function(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], dotted: str = "") -> Any:
+        """A function of triton.language by its name."""
+        from assay.kernels.language import FUNCTIONS
+
+        f = FUNCTIONS.get(name)
+        if f is None:
+            self.unsupported(f"{dotted or name}", "it is no function of triton.language that is known here, and none of this file")
+        try:
+            return f(self, *args, **kwargs)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            self.wrong(str(error).replace("()", ""))
+
+    # -------------------------------------------------------------------------------------------- operators
+
+    def value(self, v: Any, like: Type | None = None) -> Value:
+        """A scalar or tensor; a Python number becomes one (of the type `like` where that is given)."""
+        if isinstance(v, Value):
+            return v
+        if isinstance(v, bool | int | float):
+            return self.constant(v, like or of_number(v))
+        self.wrong(f"a tensor or a number is needed, not {type(v).__name__}")
+
+    def common(self, a: Any, b: Any, *, division: bool = False) -> Type:
+        """The type in which a and b are combined."""
+        if isinstance(a, Value) and isinstance(b, Value):
+            return promoted(a.type, b.type, division=division)
+        if isinstance(a, Value):
+            return promoted_number(a.type, b, division=division)
+        if isinstance(b, Value):
+            return promoted_number(b.type, a, division=division)
+        return promoted(of_number(a), of_number(b), division=division)
+
+    def same(self, a: Any, b: Any, type_: Type | None = None) -> tuple[Value, Value]:
+        """Both as values of one type and shape."""
+        for v in (a, b):
+            if not isinstance(v, Value | bool | int | float):
+                self.wrong(f"a tensor or a number is needed, not {type(v).__name__}")
+        if any(isinstance(v, Value) and isinstance(v.type, PointerType) for v in (a, b)):
+            x, y = self.value(a), self.value(b)
+            if x.type != y.type and not (isinstance(x.type, PointerType) and isinstance(y.type, PointerType)):
+                self.wrong(f"{x.type} and {y.type} have no common type")
+        else:
+            t = type_ or self.common(a, b)
+            x, y = (self.cast(v, t) if isinstance(v, Value) else self._number_as(v, t) for v in (a, b))
+        return self.joined(x, y)
+
+    def _number_as(self, v: Any, t: Type) -> Value:
+        if t.is_integer and not t.lo <= v <= t.hi:
+            self.wrong(f"the number {v} does not fit {t}")
+        return self.constant(v, t)
+
+    def joined(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """Both of the shape that they broadcast to."""
+        shape = self.joint_shape(x.shape, y.shape)
+        return self.broadcast(x, shape), self.broadcast(y, shape)
+
+    def joint_shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+        rank = max(len(a), len(b))
+        x, y = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+        if any(n != m and 1 not in (n, m) for n, m in zip(x, y, strict=True)):
+            self.wrong(f"the shapes {list(a)} and {list(b)} do not broadcast")
+        return tuple(max(n, m) for n, m in zip(x, y, strict=True))
+
+    def broadcast(self, v: Value, shape: tuple[int, ...]) -> Value:
+        """`v` repeated to a shape; missing axes are in front."""
+        if v.shape == shape:
+            return v
+        if self.joint_shape(v.shape, shape) != shape:
+            self.wrong(f"the shape {list(v.shape)} does not broadcast to {list(shape)}")
+        while len(v.shape) < len(shape):
+            v = self.expanded(v, 0)
+        return self.stretched(v, shape)
+
+    def cast(self, v: Any, t: Type) -> Value:
+        """A value as another type."""
+        if not isinstance(v, Value):
+            v = self.value(v)
+        if v.type == t:
+            return v
+        if isinstance(v.type, PointerType) or isinstance(t, PointerType):
+            if isinstance(v.type, PointerType) and isinstance(t, PointerType):
+                self.unsupported("a pointer as a pointer to another type", "declare the parameter with the type that is accessed")
+            self.unsupported("a pointer as an integer", "use pointer arithmetic; arrays of pointers have no bounds here")
+        return self.converted(v, t)
+
+    def binary(self, op: type, a: Any, b: Any) -> Any:
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            try:
+                return PYTHON[op](a, b)
+            except (TypeError, ArithmeticError, ValueError) as error:
+                self.wrong(str(error))
+        name = _BINARY.get(op)
+        if name is None:
+            self.unsupported("this operator on tensors", "use + - * / // % & | ^ << >>")
+        if any(isinstance(v, Value) and isinstance(v.type, PointerType) for v in (a, b)):
+            return self._pointer(name, a, b)
+        return self.operate(name, a, b)
+
+    def operate(self, name: str, a: Any, b: Any) -> Value:
+        """add sub mul div floordiv mod and or xor shl shr min max of values or numbers."""
+        t = self.common(a, b, division=name in ("div", "floordiv", "mod"))
+        if name == "div" and not t.is_float:
+            t = F32
+        if name in ("and", "or", "xor", "shl", "shr") and t.is_float:
+            self.wrong(f"bits of {t} cannot be combined; use .to(tl.int32, bitcast=True)")
+        if t.is_bool and name in ("add", "sub", "mul", "floordiv", "mod", "shl", "shr"):
+            if name == "mul":
+                name = "and"
+            else:
+                self.unsupported("arithmetic on conditions", "say what is meant: .to(tl.int32), or & | ^")
+        x, y = self.same(a, b, t)
+        return self.arithmetic(name, t, x, y)
+
+    def _pointer(self, name: str, a: Any, b: Any) -> Value:
+        x, y = self.value(a), self.value(b)
+        if name == "add" and isinstance(y.type, PointerType):
+            x, y = y, x
+        if name not in ("add", "sub") or not isinstance(x.type, PointerType) or not y.type.is_integer:
+            self.unsupported("this arithmetic on pointers", "a pointer plus or minus integers is one")
+        if name == "sub":
+            y = self.unary(ast.USub, y)
+        return self.moved(*self.joined(x, y))
+
+    def unary(self, op: type, v: Any) -> Any:
+        if not isinstance(v, Value):
+            try:
+                return PYTHON[op](v)
+            except TypeError as error:
+                self.wrong(str(error))
+        if op is ast.UAdd:
+            return v
+        if op is ast.Not or (op is ast.Invert and v.type == BOOL):
+            x = self.as_bool(v)
+            return self.arithmetic("xor", BOOL, x, self.constant(True, BOOL, x.shape))
+        if op is ast.USub:
+            return self.arithmetic("sub", v.type, self.constant(0, v.type, v.shape), v)
+        return self.arithmetic("xor", v.type, v, self.constant(-1 if v.type.kind == "int" else v.type.hi, v.type, v.shape))
+
+    def compare(self, op: str, a: Any, b: Any) -> Value:
+        """lt le eq ne"""
+        x, y = self.same(a, b)
+        return self.comparison(op, x, y)
+
+    def int32(self, v: Any) -> Value:
+        """An integer argument that Triton takes as a scalar."""
+        found = self.value(v)
+        if not found.type.is_integer:
+            self.wrong(f"an integer is needed, not {found.type}")
+        return found
+
+    def with_type(self, v: Value, t: Any) -> Value:
+        return replace(v, type=t)
+
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
+}  # fmt: skip
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """The target of an augmented assignment, as an expression that reads it."""
+    return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
+
+
+__all__ = ["BOOL", "I32", "BlockPointer", "Dotted", "Env", "Method", "Poison", "Return", "Value", "Walker"]

@@ -16,6 +16,7 @@ LAYERS = (
     ("semantics",),
     ("transforms",),
     ("verify",),
+    ("kernels",),
     ("backends",),
     ("frontends",),
     ("nn", "ops"),

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from assay.cli.output import emit, guarded
-from assay.cli.target import load_target, program_inputs
+from assay.cli.target import kernel_target, load_target, program_inputs
+from assay.core.errors import UserError
 from assay.core.lang import Program
 
 app = typer.Typer(
@@ -27,6 +28,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Stage = Annotated[
     str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, scheduled, kernels or cpp.")
 ]
+Grid = Annotated[str, typer.Option("--grid", help="Of a kernel: its programs, such as 'cdiv(n, BLOCK)' or '(M, cdiv(N, 64))'.")]
+Assume = Annotated[list[str], typer.Option("--assume", help="Of a kernel: a condition on its sizes, such as 'n % 16 == 0'.")]
 Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
 Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
@@ -105,16 +108,28 @@ Recheck = Annotated[bool, typer.Option("--recheck", help="Replay the certificate
 
 @app.command()
 def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_certificates: Save = None, recheck: Recheck = False,
-          seed: Seed = 0, json: Json = False) -> None:  # fmt: skip
+          seed: Seed = 0, grid: Grid = "", assume: Assume = [], json: Json = False) -> None:  # fmt: skip
     """Every index access: proved in bounds (how), kept as a run-time check (why), or refuted (by which index).
 
     `assay prove TARGET --save-certificates DIR` writes them as SMT-LIB files, `assay prove TARGET --recheck DIR` and
     `assay prove DIR --recheck` replay them with the second solver.
+
+    A kernel under @triton.jit is read from its source (neither triton nor a GPU is needed), for all programs, sizes and inputs:
+    `assay prove kernel.py:add --grid 'cdiv(n, BLOCK)' --arg 'x_ptr=f32[n]' --arg n=1..2**30 --arg BLOCK=1024`.
     """
 
     def command() -> int:
+        kernel = kernel_target(target)
+        if kernel is not None:
+            from assay.kernels import prove as prove_kernel
+
+            if recheck or save_certificates is not None:
+                raise UserError("kernels have no certificates yet; prove them without --recheck and --save-certificates")
+            found_about = prove_kernel(*kernel, grid=grid, args=arg, assume=assume)
+            return emit(str(found_about), found_about.to_json(), as_json=json)
+        if grid or assume:
+            raise UserError(f"--grid and --assume are for kernels (functions under @triton.jit); {target} is none")
         from assay.cli import certified
-        from assay.core.errors import UserError
         from assay.examine import prove as prove_
 
         if saved is not None and not recheck:

@@ -20,6 +20,7 @@ from assay.core.lang import Program
 from assay.core.lang import input as core_input
 from assay.frontends.creation import from_numpy
 from assay.fuzz.cases import read_case
+from assay.kernels.source import has_kernel
 from assay.semantics.inputs import ORDINARY, draw, draw_inputs
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\](?:=(?P<fill>[\w.+-]+?)(?:\.\.(?P<hi>[\w.+-]+))?)?$")
@@ -60,6 +61,14 @@ def load_target(text: str, specs: list[str], seed: int) -> Target:
             f"or name them in the file: ARGUMENTS = {{{name}: ('f32[64,128]',)}}"
         ) from None
     return Target(name, function, tuple(argument(s, rng) for s in specs))
+
+
+def kernel_target(text: str) -> tuple[Path, str] | None:
+    """(file, name) where the target is a kernel: a function under @triton.jit, whose file is read and not run."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not has_kernel(_existing(file), name):
+        return None
+    return Path(file), name
 
 
 def program_inputs(p: Program, seed: int) -> list[np.ndarray]:

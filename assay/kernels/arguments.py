@@ -8,8 +8,8 @@
     BLOCK=1024                  a number; a compile-time parameter may also be a string, True, None, a type (float16)
     eps=f32                     any number of this type
 
-Names that are no parameter of the kernel may be used in shapes and the grid (`--arg B=1..64`).  Expressions have + - * // % **,
-cdiv(a, b), min, max; conditions have comparisons, `and`, `or`, `not`.
+Names that are no parameter of the kernel may be used in shapes and the grid (`--arg B=1..64`). Expressions have + - * // %
+**, cdiv(a, b), min, max; conditions have comparisons, `and`, `or`, `not`.
 """
 
 from __future__ import annotations
@@ -111,8 +111,10 @@ class _Reader:
         if lo > hi:
             raise UserError(f"--arg {name}={self.texts[name]}: the range is empty")
         if not t.lo <= lo <= hi <= t.hi:
-            raise UserError(f"--arg {name}={self.texts[name]}: {lo}..{hi} does not fit {t}, the type in which Triton passes it; "
-                            f"write `{name}=i64 {found['lo'].strip()}..{found['hi'].strip()}` for an argument that is passed as int64")  # fmt: skip
+            raise UserError(
+                f"--arg {name}={self.texts[name]}: {lo}..{hi} does not fit {t}, the type in which Triton passes it; "
+                f"write `{name}=i64 {found['lo'].strip()}..{found['hi'].strip()}` for an argument that is passed as int64"
+            )
         lower = bounds[0] if bounds[0].constant is None else None
         upper = bounds[1] if bounds[1].constant is None else None
         d = self.divisors.get(name)
@@ -174,7 +176,9 @@ class _Reader:
                 name = ast.unparse(e.func).split(".")[-1]
                 if name == "cdiv" and len(args) == 2:
                     if args[1].lo <= 0:
-                        raise UserError(f"{what}: {ast.unparse(e)}: the divisor must be positive, it lies in {args[1].lo}..{args[1].hi}")
+                        raise UserError(
+                            f"{what}: {ast.unparse(e)}: the divisor must be positive, it lies in {args[1].lo}..{args[1].hi}"
+                        )
                     return tm.floordiv(args[0] + args[1] - 1, args[1])
                 if name in ("min", "max") and args:
                     found = args[0]
@@ -276,7 +280,7 @@ def read_launch(module: Module, kernel: ast.FunctionDef, args: Sequence[str], gr
         if p.constexpr:
             if isinstance(v, Poly):
                 v = v.constant
-            if v is None and texts[p.name].strip() != "None" or isinstance(v, Tensor):
+            if (v is None and texts[p.name].strip() != "None") or isinstance(v, Tensor):
                 raise UserError(f"--arg {p.name}={texts[p.name]}: {p.name} is a tl.constexpr, its value must be given")
             found[p.name] = v
         elif isinstance(v, bool):
@@ -305,8 +309,10 @@ def _scalar(name: str, p: Poly, reader: _Reader) -> tuple[Type, Poly]:
     if t is None:
         t = I32 if I32.lo <= p.lo and p.hi <= I32.hi else I64
         if t is I64 and p.lo <= I32.hi:  # it may be passed as either; int32 is the case where something can go wrong
-            raise UserError(f"--arg {name}: {reader.texts[name]} lies in {p.lo}..{p.hi}: Triton passes it as int32 where it fits and as "
-                            f"int64 else; narrow the sizes, or say --arg '{name}=i64 ...'")  # fmt: skip
+            raise UserError(
+                f"--arg {name}: {reader.texts[name]} lies in {p.lo}..{p.hi}: Triton passes it as int32 where it fits and as "
+                f"int64 else; narrow the sizes, or say --arg '{name}=i64 ...'"
+            )
     return t, p
 
 

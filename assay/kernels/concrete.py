@@ -1,7 +1,8 @@
-"""The concrete domain: one program of a kernel at given sizes, lanes as numpy arrays, integers of the machine's width (they wrap).
+"""The concrete domain: one program of a kernel at given sizes, lanes as numpy arrays, integers of the machine's width (they
+wrap).
 
-It replays counterexamples before they are shown, and is the oracle of the tests: every access is recorded as an `Event`, with the
-offset and the mask of every lane.  float16 is computed as such; bfloat16 and the 8-bit floats as float32.
+It replays counterexamples before they are shown, and is the oracle of the tests: every access is recorded as an `Event`,
+with the offset and the mask of every lane. float16 is computed as such; bfloat16 and the 8-bit floats as float32.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ class Event:
 class Concrete(Walker):
     """Runs one program of a kernel."""
 
-    def __init__(self, module: Module, store: Store, program: tuple[int, ...], grid: tuple[int, ...], *, work: int = WORK) -> None:
+    def __init__(
+        self, module: Module, store: Store, program: tuple[int, ...], grid: tuple[int, ...], *, work: int = WORK
+    ) -> None:
         super().__init__(module)
         self.store, self.ids, self.grid, self.work = store, program, grid, work
         self.events: list[Event] = []
@@ -144,8 +147,16 @@ class Concrete(Walker):
         """A range of an integer value (of its elements)."""
         return int(np.min(v.data)), int(np.max(v.data))
 
-    def computed(self, what: str, type_: Type, shape: tuple[int, ...], f: Callable[..., Any], *values: Value, lo: int | None = None,
-                 hi: int | None = None) -> Value:  # fmt: skip
+    def computed(
+        self,
+        what: str,
+        type_: Type,
+        shape: tuple[int, ...],
+        f: Callable[..., Any],
+        *values: Value,
+        lo: int | None = None,
+        hi: int | None = None,
+    ) -> Value:
         """The result of a function of arrays."""
         self.work -= sum(int(np.size(v.data)) for v in values)
         return self._made(type_, shape, np.asarray(f(*(np.asarray(v.data) for v in values))).astype(type_.numpy).reshape(shape))
@@ -164,14 +175,19 @@ class Concrete(Walker):
     def arithmetic(self, op: str, type_: Type, a: Value, b: Value) -> Value:
         x, y = np.asarray(a.data), np.asarray(b.data)
         if type_.is_bool:
-            f = {"and": np.logical_and, "min": np.logical_and, "or": np.logical_or, "max": np.logical_or, "xor": np.logical_xor}[op]
+            f = {"and": np.logical_and, "min": np.logical_and, "or": np.logical_or, "max": np.logical_or, "xor": np.logical_xor}[
+                op
+            ]
             return self._made(type_, a.shape, f(x, y))
         if type_.is_float:
             return self._made(type_, a.shape, _FLOAT[op](x, y).astype(type_.numpy))
         made = np.asarray(_INTEGER[op](x, y)).astype(type_.numpy)
         if type_.kind == "int" and op in ("add", "sub", "mul", "shl"):
-            exact = np.asarray(_INTEGER[op](x.astype(object), y.astype(object)) if type_.bits == 64 else
-                               _INTEGER[op](x.astype(np.int64), y.astype(np.int64)))  # fmt: skip
+            exact = np.asarray(
+                _INTEGER[op](x.astype(object), y.astype(object))
+                if type_.bits == 64
+                else _INTEGER[op](x.astype(np.int64), y.astype(np.int64))
+            )
             if (exact != made).any():
                 self._event("overflow", value=exact)
         return self._made(type_, a.shape, made)
@@ -320,22 +336,50 @@ def _shifted(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": _truncated,
-    "mod": lambda a, b: a - _truncated(a, b) * b, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "shl": _shifted(np.left_shift), "shr": _shifted(np.right_shift), "min": np.minimum, "max": np.maximum,
-}  # fmt: skip
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": _truncated,
+    "mod": lambda a, b: a - _truncated(a, b) * b,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": _shifted(np.left_shift),
+    "shr": _shifted(np.right_shift),
+    "min": np.minimum,
+    "max": np.maximum,
+}
 _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.fmod, "floordiv": np.floor_divide,
-    "min": np.fmin, "max": np.fmax,
-}  # fmt: skip
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "mod": np.fmod,
+    "floordiv": np.floor_divide,
+    "min": np.fmin,
+    "max": np.fmax,
+}
 _ATOMIC: dict[str, Callable[..., Any]] = {
-    "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "xchg": lambda old, new: new, "cas": lambda old, expected, new: np.where(old == expected, new, old),
-}  # fmt: skip
+    "add": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "xchg": lambda old, new: new,
+    "cas": lambda old, expected, new: np.where(old == expected, new, old),
+}
 
 
-def run_all(module: Module, kernel: ast.FunctionDef, arguments: Mapping[str, Any], grid: tuple[int, ...], store: Store, *,
-            work: int = WORK) -> Iterable[Event]:  # fmt: skip
+def run_all(
+    module: Module,
+    kernel: ast.FunctionDef,
+    arguments: Mapping[str, Any],
+    grid: tuple[int, ...],
+    store: Store,
+    *,
+    work: int = WORK,
+) -> Iterable[Event]:
     """The events of every program of the grid, one program after another."""
     for index in np.ndindex(*grid):
         walker = Concrete(module, store, tuple(int(i) for i in index), grid, work=work)

@@ -1,8 +1,8 @@
 """Do the hypotheses imply the goal, for all values of the leaves?
 
-In this order: intervals (conditions that they decide are constants already), elimination of variables, samples (sizes first, then
-programs, lanes and iterations within their bounds), and the portfolio of verify/integers.py: few points exhaustively, else z3 under a
-resource limit.  A refutation is a point that was evaluated.
+In this order: intervals (conditions that they decide are constants already), elimination of variables, samples (sizes first,
+then programs, lanes and iterations within their bounds), and the portfolio of verify/integers.py: few points exhaustively,
+else z3 under a resource limit. A refutation is a point that was evaluated.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class KernelQuestion(Question):
         return self.judge(self.drawn(np.random.default_rng(0)))
 
     def drawn(self, rng: np.random.Generator, count: int = SAMPLES) -> dict[Any, Any]:
-        """Columns of leaves in the order in which their bounds refer to each other, within these bounds where that is possible."""
+        """Columns of leaves, each within its bounds, in the order in which the bounds refer to each other."""
         near = {abs(p.offset) + d for p in self._polys() for d in (-1, 0, 1)} | {0, 1, 2, 3}
         interesting = np.array(sorted(x for x in near if x < WIDE), np.int64)
         columns: dict[Any, Any] = {}
@@ -180,7 +180,9 @@ class KernelQuestion(Question):
                     for end, bound in ((a.lo, a.lower), (a.hi, a.upper))
                 )
                 low, high = np.maximum(lo, max(a.lo, -WIDE)), np.minimum(hi, min(a.hi, WIDE))
-                columns[a] = _draw(rng, low.astype(np.int64), high.astype(np.int64), interesting).astype(object if self.wide else np.int64)
+                columns[a] = _draw(rng, low.astype(np.int64), high.astype(np.int64), interesting).astype(
+                    object if self.wide else np.int64
+                )
         return {a: c for a, c in columns.items() if isinstance(a, Leaf)}
 
 
@@ -190,9 +192,13 @@ def _draw(rng: np.random.Generator, lo: Any, hi: Any, interesting: Any) -> Any:
     room = np.maximum(hi - lo, 0)
     magnitude = (2.0 ** (rng.random(count) * np.log2(room.astype(np.float64) + 1)) - 1).astype(np.int64)
     ways = (
-        lo, hi, rng.choice(interesting, count), lo + rng.integers(0, 4, count), lo + magnitude,
+        lo,
+        hi,
+        rng.choice(interesting, count),
+        lo + rng.integers(0, 4, count),
+        lo + magnitude,
         lo + (rng.random(count) * (room + 1)).astype(np.int64),
-    )  # fmt: skip
+    )
     return np.maximum(np.minimum(np.choose(rng.integers(0, len(ways), count), ways), hi), lo)
 
 

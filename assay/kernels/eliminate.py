@@ -1,12 +1,12 @@
 """Proving p >= 0 by eliminating variables: from a*g >= c*f + ... and f >= 0, one step at a time.
 
-To prove g >= 0 (g an integer), take a fact f >= 0 in which an atom x of g occurs: g = c*x + ..., f = a*x + ..., with c and a of
-one sign.  With A = |a| > 0 and C = |c| >= 0 it suffices that
+To prove g >= 0 (g an integer), take a fact f >= 0 in which an atom x of g occurs: g = c*x + ..., f = a*x + ..., with c and a
+of one sign. With A = |a| > 0 and C = |c| >= 0 it suffices that
 
     A*g + (A - 1) - C*f >= 0            since then A*g > -A, and g is an integer
 
-which does not have x.  A and C are polynomials (strides, block counts), which is what makes this work for symbolic sizes.
-A minimum is bounded by either of its arguments from above, and from below by both: that, and a select, is a split into cases.
+which does not have x. A and C are polynomials (strides, block counts), which is what makes this work for symbolic sizes. A
+minimum is bounded by either of its arguments from above, and from below by both: that, and a select, is a split into cases.
 The search takes the smallest goal first and gives up after a number of steps; "no" means only that no proof was found.
 """
 
@@ -17,11 +17,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.kernels.terms import (
-    Atom, Cond, Leaf, Monomial, Op, Poly, conjuncts, negation, nonnegative, poly, quotient, tightened, walk,
-)  # fmt: skip
+    Atom,
+    Cond,
+    Leaf,
+    Monomial,
+    Op,
+    Poly,
+    conjuncts,
+    negation,
+    nonnegative,
+    poly,
+    quotient,
+    tightened,
+    walk,
+)
 from assay.kernels.terms import floordiv as floordiv_
 
-SPLITS = 6
+SPLITS = 4  # cases inside each other
+CASE = 6  # how much larger a goal counts that needs a split
 DEGREE = 7
 
 
@@ -37,23 +50,40 @@ class Facts:
 
     def __init__(self, hypotheses: Iterable[Cond], roots: Iterable[Poly | Cond], budget: Budget) -> None:
         self.budget = budget
-        self.hypotheses = tuple(h for c in hypotheses for h in conjuncts(c))
         self.by_atom: dict[Atom, list[Poly]] = {}
         self.seen: set[Poly] = set()
+        self.known: set[Atom] = set()
         self.guarded: list[Op] = []
         self.positive: set[Poly] = set()
-        for h in self.hypotheses:
+        self._learn(tuple(h for c in hypotheses for h in conjuncts(c)), roots)
+        for a in self.guarded:  # a divisor that is positive only under the hypotheses
+            if self.proves(a.args[1] - 1, splits=2):
+                self.positive.add(a.args[1])
+                self._division(a)
+
+    def _learn(self, hypotheses: tuple[Cond, ...], roots: Iterable[Poly | Cond]) -> None:
+        for h in hypotheses:
             if h.kind == "ge":
                 self._add(h.args[0])
             elif h.kind == "eq":
                 self._add(h.args[0])
                 self._add(-h.args[0])
-        for a in walk((*self.hypotheses, *roots)):
-            self._about(a)
-        for a in self.guarded:  # a divisor that is positive only under the hypotheses
-            if self.proves(a.args[1] - 1, splits=2):
-                self.positive.add(a.args[1])
-                self._division(a)
+        for a in walk((*hypotheses, *roots)):
+            if a not in self.known:
+                self.known.add(a)
+                self._about(a)
+
+    def under(self, hypothesis: Cond, root: Poly) -> Facts:
+        """These facts and one more hypothesis, to speak of `root`."""
+        found = Facts.__new__(Facts)
+        found.budget, found.positive, found.guarded = self.budget, self.positive, []
+        found.by_atom = {a: list(ps) for a, ps in self.by_atom.items()}
+        found.seen, found.known = set(self.seen), set(self.known)
+        found._learn(conjuncts(hypothesis), (root,))
+        for a in found.guarded:
+            if a.args[1] in self.positive:
+                found._division(a)
+        return found
 
     def _add(self, p: Poly) -> None:
         p = tightened(p)
@@ -113,31 +143,24 @@ class Facts:
             return True
         if g.hi < 0:
             return False
-        case = _case(g)
-        if case is not None:
-            return self._proves_cases(g, case, splits - 1)
         queue = [(_size(g), 0, tightened(g))]
         met = {queue[0][2]}
         while queue and self.budget.steps > 0:
             self.budget.steps -= 1
             _, _, p = heapq.heappop(queue)
+            case = _case(p)
+            if case is not None:
+                if splits > 0 and all(self.under(h, q).proves(q, splits=splits - 1) for h, q in _cases(p, case)):
+                    return True
+                continue
             for q in self._steps(p):
                 if q.lo >= 0:
                     return True
                 if q in met or q.hi < 0 or max((len(m) for m, _ in q.terms), default=0) > DEGREE:
                     continue
                 met.add(q)
-                case = _case(q)
-                if case is None:
-                    heapq.heappush(queue, (_size(q), len(met), q))
-                elif self._proves_cases(q, case, splits - 2):
-                    return True
+                heapq.heappush(queue, (_size(q) + (CASE if _case(q) is not None else 0), len(met), q))
         return False
-
-    def _proves_cases(self, g: Poly, case: Op, splits: int) -> bool:
-        return splits >= 0 and all(
-            Facts((*self.hypotheses, h), (p,), self.budget).proves(p, splits=splits) for h, p in _cases(g, case)
-        )
 
     def _steps(self, g: Poly) -> Iterator[Poly]:
         for x in g.atoms:

@@ -1,8 +1,9 @@
 """The functions of triton.language, by name: each takes the walker and what the call gives it.
 
-Most are made of the primitives of the domain.  What bounds and masks do not depend on (exp, dot, sorting, random numbers) goes through
-`computed`: the concrete domain runs the given numpy function, the symbolic one knows the type, the shape and a range.
-Options that steer code generation only (cache modifiers, eviction, num_stages, ...) are accepted and mean nothing here.
+Most are made of the primitives of the domain. What bounds and masks do not depend on (exp, dot, sorting, random numbers)
+goes through `computed`: the concrete domain runs the given numpy function, the symbolic one knows the type, the shape and a
+range. Options that steer code generation only (cache modifiers, eviction, num_stages, ...) are accepted and mean nothing
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.kernels.types import BOOL, F32, I32, I64, TYPES, U32, PointerType, Type
-from assay.kernels.walker import BlockPointer, Dotted, Value, Walker
+from assay.kernels.walker import BlockPointer, Dotted, Value
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -74,7 +75,7 @@ def full_like(w: Any, x: Value, value: Any) -> Value:
 
 
 @_function("cast", "to")
-def cast(w: Any, x: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Value:  # noqa: FBT002
+def cast(w: Any, x: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Value:
     if isinstance(dtype, Dotted | str):
         dtype = TYPES.get(dtype if isinstance(dtype, str) else dtype.last)
     if not isinstance(dtype, Type | PointerType):
@@ -118,8 +119,17 @@ def _axes(w: Any, boundary_check: Any) -> tuple[int, ...]:
 
 
 @_function()
-def load(w: Any, pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "",
-         cache_modifier: Any = "", eviction_policy: Any = "", volatile: Any = False) -> Value:  # noqa: FBT002  # fmt: skip
+def load(
+    w: Any,
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: Any = "",
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+    volatile: Any = False,
+) -> Value:
     if isinstance(pointer, BlockPointer):
         if pointer.checked:
             pointer, boundary_check, padding_option = moved_block(w, pointer, mask), range(len(pointer.block)), "zero"
@@ -139,8 +149,15 @@ def load(w: Any, pointer: Any, mask: Any = None, other: Any = None, boundary_che
 
 
 @_function()
-def store(w: Any, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), cache_modifier: Any = "",
-          eviction_policy: Any = "") -> None:  # fmt: skip
+def store(
+    w: Any,
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+) -> None:
     if isinstance(pointer, BlockPointer):
         if pointer.checked:
             pointer, value, boundary_check = moved_block(w, pointer, value), mask, range(len(pointer.block))
@@ -194,11 +211,15 @@ def _integers(w: Any, xs: Any) -> tuple[Value, ...]:
 
 @_function()
 def make_block_ptr(w: Any, base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> BlockPointer:
-    return BlockPointer(_pointers(w, base), _integers(w, shape), _integers(w, strides), _integers(w, offsets), w.numbers(block_shape))
+    return BlockPointer(
+        _pointers(w, base), _integers(w, shape), _integers(w, strides), _integers(w, offsets), w.numbers(block_shape)
+    )
 
 
 @_function("make_tensor_descriptor")
-def make_tensor_descriptor(w: Any, base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero") -> BlockPointer:
+def make_tensor_descriptor(
+    w: Any, base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
+) -> BlockPointer:
     zero = w.constant(0, I32)
     block = w.numbers(block_shape)
     return BlockPointer(_pointers(w, base), _integers(w, shape), _integers(w, strides), (zero,) * len(block), block, True)
@@ -258,7 +279,7 @@ def minimum(w: Any, x: Any, y: Any, propagate_nan: Any = None) -> Any:
 
 
 @_function()
-def clamp(w: Any, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:  # noqa: A002
+def clamp(w: Any, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
     return w.operate("min", w.operate("max", x, min), max)
 
 
@@ -305,15 +326,47 @@ def _erf(x: Any) -> Any:
 
 
 UNARY: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sqrt_rn": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "erf": _erf, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "log1p": np.log1p,
-    "expm1": np.expm1, "sigmoid": _sigmoid, "log10": np.log10, "exp10": lambda x: 10.0**x, "fast_expf": np.exp, "fast_tanhf": np.tanh,
-    "llrint": np.rint, "nearbyint": np.rint, "round": np.rint, "cbrt": np.cbrt,
-}  # fmt: skip
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "sqrt_rn": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "erf": _erf,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sigmoid": _sigmoid,
+    "log10": np.log10,
+    "exp10": lambda x: 10.0**x,
+    "fast_expf": np.exp,
+    "fast_tanhf": np.tanh,
+    "llrint": np.rint,
+    "nearbyint": np.rint,
+    "round": np.rint,
+    "cbrt": np.cbrt,
+}
 BINARY: dict[str, Callable[..., Any]] = {
-    "div_rn": np.divide, "fdiv": np.divide, "pow": np.power, "atan2": np.arctan2, "fmod": np.fmod, "copysign": np.copysign,
-}  # fmt: skip
+    "div_rn": np.divide,
+    "fdiv": np.divide,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "fmod": np.fmod,
+    "copysign": np.copysign,
+}
 TESTS: dict[str, Callable[..., Any]] = {"isnan": np.isnan, "isinf": np.isinf, "isfinited": np.isfinite, "finitef": np.isfinite}
 
 
@@ -341,12 +394,12 @@ _elementwise("fma", lambda a, b, c: a * b + c)
 @_function()
 def umulhi(w: Any, x: Any, y: Any) -> Value:
     a, b = w.same(x, y)
-    high = lambda p, q: ((p.astype(object) * q.astype(object)) >> a.type.bits).astype(p.dtype)  # noqa: E731
+    high = lambda p, q: ((p.astype(object) * q.astype(object)) >> a.type.bits).astype(p.dtype)
     return w.computed("umulhi", a.type, a.shape, high, a, b)
 
 
 @_function()
-def softmax(w: Any, x: Value, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False) -> Value:  # noqa: FBT002
+def softmax(w: Any, x: Value, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False) -> Value:
     axis = -1 if dim is None else w.number(dim)
 
     def f(a: Any) -> Any:
@@ -383,7 +436,7 @@ def broadcast(w: Any, x: Any, y: Any) -> tuple[Value, Value]:
 
 
 @_function("reshape", "view")
-def reshape(w: Any, x: Value, *shape: Any, can_reorder: Any = False) -> Value:  # noqa: FBT002
+def reshape(w: Any, x: Value, *shape: Any, can_reorder: Any = False) -> Value:
     sizes = _sizes(w, shape)
     if prod(sizes) != prod(x.shape):
         w.wrong(f"{list(x.shape)} has other elements than {list(sizes)}")
@@ -391,7 +444,7 @@ def reshape(w: Any, x: Value, *shape: Any, can_reorder: Any = False) -> Value:  
 
 
 @_function()
-def ravel(w: Any, x: Value, can_reorder: Any = False) -> Value:  # noqa: FBT002
+def ravel(w: Any, x: Value, can_reorder: Any = False) -> Value:
     return w.reshaped(x, (prod(x.shape),))
 
 
@@ -426,7 +479,7 @@ def split(w: Any, a: Value) -> tuple[Value, Value]:
 
 
 @_function()
-def cat(w: Any, a: Any, b: Any, can_reorder: Any = False, dim: Any = 0) -> Value:  # noqa: FBT002
+def cat(w: Any, a: Any, b: Any, can_reorder: Any = False, dim: Any = 0) -> Value:
     x, y = w.same(a, b) if w.value(a).shape == w.value(b).shape else (a, b)
     axis = w.number(dim)
     shape = tuple(n + m if k == axis else n for k, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)))
@@ -450,8 +503,17 @@ def _union(w: Any, *values: Value) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------ reductions
 
 
-def _reduction(w: Any, name: str, x: Any, axis: Any = None, return_indices: Any = False, return_indices_tie_break_left: Any = True,  # noqa: FBT002
-               keep_dims: Any = False, tie_break_left: Any = True, dtype: Any = None) -> Any:  # noqa: FBT002  # fmt: skip
+def _reduction(
+    w: Any,
+    name: str,
+    x: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+    tie_break_left: Any = True,
+    dtype: Any = None,
+) -> Any:
     x = w.value(x)
     if not x.shape:
         return x
@@ -491,10 +553,13 @@ def _dropped(shape: tuple[int, ...], along: int | None, *, keep: bool) -> tuple[
 
 
 REDUCE: dict[str, Callable[[Any, int | None], Any]] = {
-    "sum": lambda a, k: a.sum(k, dtype=a.dtype), "max": lambda a, k: a.max(k), "min": lambda a, k: a.min(k),
-    "argmax": lambda a, k: a.argmax(k), "argmin": lambda a, k: a.argmin(k),
+    "sum": lambda a, k: a.sum(k, dtype=a.dtype),
+    "max": lambda a, k: a.max(k),
+    "min": lambda a, k: a.min(k),
+    "argmax": lambda a, k: a.argmax(k),
+    "argmin": lambda a, k: a.argmin(k),
     "xor_sum": lambda a, k: np.bitwise_xor.reduce(a, k) if k is not None else np.bitwise_xor.reduce(a.ravel()),
-}  # fmt: skip
+}
 for _n in ("sum", "argmax", "argmin", "xor_sum"):
     FUNCTIONS[_n] = lambda w, *args, _name=_n, **options: _reduction(w, _name, *args, **options)
 
@@ -505,7 +570,7 @@ def _combined(w: Any, combine_fn: Any, a: Sequence[Any], b: Sequence[Any]) -> li
 
 
 @_function("reduce")
-def reduce_(w: Any, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:  # noqa: A002, FBT002
+def reduce_(w: Any, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     values = list(input) if isinstance(input, tuple) else [input]
     along = w.number(axis) % len(values[0].shape)
     shape = _dropped(values[0].shape, along, keep=bool(keep_dims))
@@ -513,7 +578,9 @@ def reduce_(w: Any, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = Fal
     def result(k: int) -> Value:
         def f(*arrays: Any) -> Any:
             columns = [np.moveaxis(a, along, 0) for a in arrays]
-            parts = [[Value(v.type, c.shape[1:], c[i]) for v, c in zip(values, columns, strict=True)] for i in range(len(columns[0]))]
+            parts = [
+                [Value(v.type, c.shape[1:], c[i]) for v, c in zip(values, columns, strict=True)] for i in range(len(columns[0]))
+            ]
             total = parts[0]
             for p in parts[1:]:
                 total = _combined(w, combine_fn, total, p)
@@ -526,7 +593,7 @@ def reduce_(w: Any, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = Fal
 
 
 @_function()
-def associative_scan(w: Any, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:  # noqa: A002, FBT002
+def associative_scan(w: Any, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
     values = list(input) if isinstance(input, tuple) else [input]
     along = w.number(axis) % len(values[0].shape)
 
@@ -534,7 +601,9 @@ def associative_scan(w: Any, input: Any, axis: Any, combine_fn: Any, reverse: An
         def f(*arrays: Any) -> Any:
             columns = [np.moveaxis(a, along, 0) for a in arrays]
             columns = [c[::-1] for c in columns] if reverse else columns
-            parts = [[Value(v.type, c.shape[1:], c[i]) for v, c in zip(values, columns, strict=True)] for i in range(len(columns[0]))]
+            parts = [
+                [Value(v.type, c.shape[1:], c[i]) for v, c in zip(values, columns, strict=True)] for i in range(len(columns[0]))
+            ]
             totals = [parts[0]]
             for p in parts[1:]:
                 totals.append(_combined(w, combine_fn, totals[-1], p))
@@ -549,7 +618,7 @@ def associative_scan(w: Any, input: Any, axis: Any, combine_fn: Any, reverse: An
 
 def _scan(name: str, f: Callable[..., Any]) -> None:
     @_function(name)
-    def scan(w: Any, x: Value, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Value:  # noqa: FBT002
+    def scan(w: Any, x: Value, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Value:
         along = w.number(axis) % len(x.shape)
         t = dtype or (I32 if x.type.is_bool or (x.type.is_integer and x.type.bits < 32) else x.type)
         v = w.cast(x, t)
@@ -573,16 +642,16 @@ _scan("cumprod", lambda a, k: np.cumprod(a, k, dtype=a.dtype))
 
 
 @_function()
-def sort(w: Any, x: Value, dim: Any = None, descending: Any = False) -> Value:  # noqa: FBT002
+def sort(w: Any, x: Value, dim: Any = None, descending: Any = False) -> Value:
     axis = -1 if dim is None else w.number(dim)
-    f = lambda a: np.flip(np.sort(a, axis), axis) if descending else np.sort(a, axis)  # noqa: E731
+    f = lambda a: np.flip(np.sort(a, axis), axis) if descending else np.sort(a, axis)
     return w.computed("sort", x.type, x.shape, f, x, **_union(w, x))
 
 
 @_function()
 def histogram(w: Any, x: Value, num_bins: Any, mask: Any = None) -> Value:
     bins = w.number(num_bins)
-    f = lambda a: np.bincount(a.ravel(), minlength=bins)[:bins].astype(np.int32)  # noqa: E731
+    f = lambda a: np.bincount(a.ravel(), minlength=bins)[:bins].astype(np.int32)
     return w.computed("histogram", I32, (bins,), f, x, lo=0, hi=prod(x.shape))
 
 
@@ -593,8 +662,16 @@ def gather(w: Any, src: Value, index: Value, axis: Any) -> Value:
 
 
 @_function()
-def dot(w: Any, input: Value, other: Value, acc: Any = None, input_precision: Any = None, allow_tf32: Any = None,  # noqa: A002
-        max_num_imprecise_acc: Any = None, out_dtype: Any = None) -> Value:  # fmt: skip
+def dot(
+    w: Any,
+    input: Value,
+    other: Value,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> Value:
     if len(input.shape) != len(other.shape) or len(input.shape) not in (2, 3) or input.shape[-1] != other.shape[-2]:
         w.wrong(f"dot of shapes {list(input.shape)} and {list(other.shape)}")
     t = (acc.type if isinstance(acc, Value) else None) or out_dtype or (I32 if input.type.is_integer else F32)
@@ -635,7 +712,8 @@ def _random(name: str, type_: Type, f: Callable[[list[Any]], Any], count: int) -
     def draw(w: Any, seed: Any, offset: Any, n_rounds: Any = 10) -> Any:
         o, s = w.value(offset), w.value(seed)
         found = tuple(
-            w.computed(name, type_, o.shape, lambda c, key, k=k: f(philox(key, c, w.number(n_rounds)))[k], o, s) for k in range(count)
+            w.computed(name, type_, o.shape, lambda c, key, k=k: f(philox(key, c, w.number(n_rounds)))[k], o, s)
+            for k in range(count)
         )
         return found if count > 1 else found[0]
 
@@ -657,17 +735,17 @@ _random("randn", F32, _normal, 1)
 
 
 @_function("multiple_of")
-def multiple_of(w: Any, input: Any, values: Any) -> Any:  # noqa: A002
+def multiple_of(w: Any, input: Any, values: Any) -> Any:
     return w.hinted("multiple_of", w.value(input), w.numbers(values))
 
 
 @_function("max_contiguous")
-def max_contiguous(w: Any, input: Any, values: Any) -> Any:  # noqa: A002
+def max_contiguous(w: Any, input: Any, values: Any) -> Any:
     return w.hinted("max_contiguous", w.value(input), w.numbers(values))
 
 
 @_function("max_constancy")
-def max_constancy(w: Any, input: Any, values: Any) -> Any:  # noqa: A002
+def max_constancy(w: Any, input: Any, values: Any) -> Any:
     return w.hinted("max_constancy", w.value(input), w.numbers(values))
 
 
@@ -708,6 +786,3 @@ def float_(w: Any, x: Any) -> float:
 @_function("bool")
 def bool_(w: Any, x: Any) -> Any:
     return w.as_bool(x) if isinstance(x, Value) else bool(x)
-
-
-__all__ = ["FUNCTIONS", "Walker", "block_access"]

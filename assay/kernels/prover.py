@@ -5,8 +5,8 @@
     race       no two programs, and no two lanes of one store, write one element; no program reads what another writes
     promise    tl.multiple_of, tl.max_contiguous, tl.assume: what the kernel promises the compiler holds
 
-for all programs, lanes, iterations, sizes and inputs that the launch describes.  A refutation names one of each, and was replayed by
-the concrete interpreter before it is reported.
+for all programs, lanes, iterations, sizes and inputs that the launch describes. A refutation names one of each, and was
+replayed by the concrete interpreter before it is reported.
 """
 
 from __future__ import annotations
@@ -55,9 +55,17 @@ class Obligation:
 
     def to_json(self) -> dict[str, Any]:
         """All fields; `where` is the line."""
-        return {"kind": self.kind, "line": self.line, "text": self.text, "status": self.status, "how": self.how, "access": self.what,
-                "tensor": self.tensor, "mask": list(self.mask),
-                "witness": self.witness.to_json() if self.witness is not None else None}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "line": self.line,
+            "text": self.text,
+            "status": self.status,
+            "how": self.how,
+            "access": self.what,
+            "tensor": self.tensor,
+            "mask": list(self.mask),
+            "witness": self.witness.to_json() if self.witness is not None else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -78,14 +86,22 @@ class KernelProof:
         return worst(found) if found else unknown("the kernel accesses no memory")
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{sum(o.status == s for o in self.obligations)} {s.lower()}" for s in (PROVED, REFUTED, UNKNOWN)
-                           if any(o.status == s for o in self.obligations))  # fmt: skip
+        counts = ", ".join(
+            f"{sum(o.status == s for o in self.obligations)} {s.lower()}"
+            for s in (PROVED, REFUTED, UNKNOWN)
+            if any(o.status == s for o in self.obligations)
+        )
         return "\n".join([*map(str, self.obligations), f"{self.verdict.kind}: {counts}"])
 
     def to_json(self) -> dict[str, Any]:
         """The verdict, its exit code, the obligations."""
         v = self.verdict
-        return {"name": self.name, "verdict": v.kind, "exit_code": v.exit_code, "obligations": [o.to_json() for o in self.obligations]}
+        return {
+            "name": self.name,
+            "verdict": v.kind,
+            "exit_code": v.exit_code,
+            "obligations": [o.to_json() for o in self.obligations],
+        }
 
 
 def prove(path: str | Path, kernel: str, *, grid: str, args: Sequence[str], assume: Sequence[str] = ()) -> KernelProof:
@@ -95,6 +111,8 @@ def prove(path: str | Path, kernel: str, *, grid: str, args: Sequence[str], assu
     "BLOCK=1024"], assume=["n % 16 == 0"].  Raises UserError for wrong descriptions, Unsupported for what is not understood.
     """
     module = read_module(Path(path))
+    if not grid.strip():
+        raise UserError(f"{kernel} is a kernel: say how many programs run, such as --grid 'cdiv(n, BLOCK)'")
     return prove_kernel(module, kernel, grid=grid, args=args, assume=assume)
 
 
@@ -118,8 +136,10 @@ class _Prover:
         given = (*self.launch.assumptions, *(tm.nonnegative(g - 1) for g in self.launch.grid))
         self.given: tuple[Cond, ...] = tuple(c for c in given if c is not tm.TRUE)
         if not satisfiable(self.given):
-            raise UserError(f"no sizes satisfy the conditions ({', '.join(self.launch.stated) or 'the ranges'}) with a grid of at least "
-                            "one program: everything would be true")  # fmt: skip
+            raise UserError(
+                f"no sizes satisfy the conditions ({', '.join(self.launch.stated) or 'the ranges'}) with a grid of at least "
+                "one program: everything would be true"
+            )
         first = Symbolic(self.module, self.launch)
         first.run(self.kernel)
         written = frozenset(a.tensor.name for a in first.accesses if a.kind != "load")
@@ -135,15 +155,26 @@ class _Prover:
             self._owe("promise", h.node, answer, witness=witness)
         self.obligations += self.misfits.values()
         for r in races(self.module, self.kernel, self.launch, self.symbolic, self.given):
-            self.obligations.append(Obligation("race", r.line, self.module.text(r.node), r.status, r.how, tensor=r.tensor,
-                                               witness=r if r.conflict is not None else None))  # fmt: skip
+            self.obligations.append(
+                Obligation(
+                    "race",
+                    r.line,
+                    self.module.text(r.node),
+                    r.status,
+                    r.how,
+                    tensor=r.tensor,
+                    witness=r if r.conflict is not None else None,
+                )
+            )
         self.obligations.sort(key=lambda o: o.line)
         return KernelProof(self.kernel.name, self.module.path, tuple(self.obligations), len(self.fitting))
 
     def _owe(self, kind: str, node: ast.AST, answer: Answer, how: str = "", **more: Any) -> None:
-        witness = more.get("witness")
+        """A witness was replayed, so it refutes even where the solver's point has values that are not inputs."""
         status = STATUS[answer.status]
-        if status == REFUTED and witness is None:
+        if more.get("witness") is not None:
+            status, how = REFUTED, more["witness"].how
+        elif status == REFUTED:
             status, how = UNKNOWN, "a counterexample was found that could not be replayed"
         self.obligations.append(
             Obligation(kind, getattr(node, "lineno", 0), self.module.text(node), status, how or self._how(answer), **more)
@@ -166,13 +197,12 @@ class _Prover:
             self._fits(f, (*a.path, *mask), a)
         goal = inside(a.offset.term, a.tensor.count)
         answer = decide(goal, (*self.given, *a.path, *mask))
-        witness = bounds_witness(self, a, answer) if answer.status != "proved" and answer.point is not None else None
-        how = f"every offset of {a.tensor.name} is inside: {answer.how}" if answer.status == "proved" else ""
-        if answer.status == "refuted":
-            how = f"{a.tensor.name} is accessed outside"
+        witness = bounds_witness(self, a, answer) if answer.point is not None else None
+        how = ""
+        if answer.status == "proved":
+            how = f"every offset of {a.tensor.name} is inside: {answer.how}"
         remarks = self._mask_remarks(a, mask, goal) if mask and answer.status == "proved" and not answer.unreachable else ()
-        self._owe("bounds", a.node, answer, how, what=a.kind, tensor=a.tensor.name, mask=remarks,
-                  witness=witness if answer.status == "refuted" else None)  # fmt: skip
+        self._owe("bounds", a.node, answer, how, what=a.kind, tensor=a.tensor.name, mask=remarks, witness=witness)
 
     def _mask_remarks(self, a: Access, mask: tuple[Cond, ...], goal: Cond) -> tuple[str, ...]:
         """Which parts of the mask always hold (they can go), and which the bounds do not need."""
@@ -197,10 +227,12 @@ class _Prover:
         key = f.line, f.column
         if key in self.misfits and (self.misfits[key].status == REFUTED or answer.status != "refuted"):
             return
-        witness = fits_witness(self, f, a, answer) if answer.status == "refuted" else None
+        witness = fits_witness(self, f, a, answer) if answer.point is not None else None
         status = REFUTED if witness is not None else UNKNOWN
-        how = f"does not fit {f.type}; widen an operand with .to(tl.int64)" if witness is not None else self._how(answer)
-        self.misfits[key] = Obligation(str(f.type), f.line, self.module.text(f.node), status, how, tensor=a.tensor.name, witness=witness)
+        how = witness.how if witness is not None else self._how(answer)
+        self.misfits[key] = Obligation(
+            str(f.type), f.line, self.module.text(f.node), status, how, tensor=a.tensor.name, witness=witness
+        )
 
     def _decided(self, f: Fits, goal: Cond, context: tuple[Cond, ...]) -> Answer:
         key = f, context

@@ -1,9 +1,9 @@
 """Races: two programs, or two lanes of one store, that touch one element, one of them by a plain store.
 
-Proof: two copies of everything that may differ (program, lanes, iterations); equal offsets must force equal programs, and equal lanes
-within one store.  Offsets a*S + b with 0 <= b < S are equal only if a and b are, which splits the equation digit by digit.
-Refutation: all programs of small launches are run, and their writes compared.
-What one program does in order, statement after statement, is no race here.
+Proof: two copies of everything that may differ (program, lanes, iterations); equal offsets must force equal programs, and
+equal lanes within one store. Offsets a*S + b with 0 <= b < S are equal only if a and b are, which splits the equation digit
+by digit. Refutation: all programs of small launches are run, and their writes compared. What one program does in order,
+statement after statement, is no race here.
 """
 
 from __future__ import annotations
@@ -67,8 +67,12 @@ class Race:
         """The conflict."""
         c = self.conflict
         assert c is not None
-        return {"sizes": dict(c.sizes), "tensor": c.tensor, "index": c.index,
-                "accesses": [{"line": line, "program": list(p), "lane": list(i)} for line, p, i in (c.first, c.second)]}  # fmt: skip
+        return {
+            "sizes": dict(c.sizes),
+            "tensor": c.tensor,
+            "index": c.index,
+            "accesses": [{"line": line, "program": list(p), "lane": list(i)} for line, p, i in (c.first, c.second)],
+        }
 
 
 def races(module: Module, kernel: ast.FunctionDef, launch: Launch, s: Symbolic, given: tuple[Cond, ...]) -> Iterator[Race]:
@@ -89,17 +93,28 @@ def races(module: Module, kernel: ast.FunctionDef, launch: Launch, s: Symbolic, 
         if not open_pairs:
             yield Race(a.node, a.tensor.name, PROVED, f"each element of {a.tensor.name} is written by one lane of one program")
             continue
+        if s.synchronises:
+            yield Race(
+                a.node,
+                a.tensor.name,
+                UNKNOWN,
+                f"programs may share elements of {a.tensor.name}; the kernel synchronises by "
+                "atomic_cas or atomic_xchg, which is not modelled",
+            )
+            continue
         if conflicts is None:
-            conflicts = list(_small_conflicts(module, kernel, launch, s, given))
-        found = next((c for c in conflicts if c.tensor == a.tensor.name and getattr(a.node, "lineno", 0) in (c.first[0], c.second[0])), None)
-        if found is None:
-            yield Race(a.node, a.tensor.name, UNKNOWN, f"that one lane of one program writes each element of {a.tensor.name} was neither "
-                       "proved nor refuted")  # fmt: skip
-        elif s.synchronises:
-            yield Race(a.node, a.tensor.name, UNKNOWN, f"programs share elements of {a.tensor.name}; the kernel synchronises by "
-                       "atomic_cas or atomic_xchg, which is not modelled")  # fmt: skip
-        else:
+            conflicts = list(_small_conflicts(module, kernel, launch, given))
+        line = getattr(a.node, "lineno", 0)
+        found = next((c for c in conflicts if c.tensor == a.tensor.name and line in (c.first[0], c.second[0])), None)
+        if found is not None:
             yield Race(a.node, a.tensor.name, REFUTED, f"one element of {a.tensor.name} is accessed twice without order", found)
+        else:
+            yield Race(
+                a.node,
+                a.tensor.name,
+                UNKNOWN,
+                f"that one lane of one program writes each element of {a.tensor.name} was neither proved nor refuted",
+            )
 
 
 def _place(a: Access) -> tuple[int, int, str]:
@@ -185,7 +200,7 @@ def _monomial(atoms: tuple[Atom, ...], k: int) -> Poly:
 
 
 def _forced(hyps: list[Cond], equalities: list[tuple[Poly, Poly]], wanted: list[tuple[Any, Poly]]) -> bool:
-    """Whether the equalities force each wanted pair to be equal; an equation between atoms is used up by replacing one of them."""
+    """Whether the equalities force each wanted pair to be equal; an equation between atoms replaces one of them."""
     images: dict[Any, Poly] = {}
     conds = list(hyps)
     rest = list(equalities)
@@ -214,7 +229,12 @@ def _forced(hyps: list[Cond], equalities: list[tuple[Poly, Poly]], wanted: list[
 def _atoms_equal(x: Poly, y: Poly) -> tuple[Any, Poly] | None:
     """(atom, what it equals) where x == y says that one atom is another."""
     d = x - y
-    if len(d.terms) == 2 and all(len(m) == 1 for m, _ in d.terms) and {abs(k) for _, k in d.terms} == {1} and d.terms[0][1] == -d.terms[1][1]:
+    if (
+        len(d.terms) == 2
+        and all(len(m) == 1 for m, _ in d.terms)
+        and {abs(k) for _, k in d.terms} == {1}
+        and d.terms[0][1] == -d.terms[1][1]
+    ):
         a, b = d.terms[0][0][0], d.terms[1][0][0]
         new, old = (a, b) if a.number > b.number else (b, a)
         return new, tm.poly(old)
@@ -224,12 +244,14 @@ def _atoms_equal(x: Poly, y: Poly) -> tuple[Any, Poly] | None:
 # ------------------------------------------------------------------------------------------------ refutation
 
 
-def _small_conflicts(module: Module, kernel: ast.FunctionDef, launch: Launch, s: Symbolic, given: tuple[Cond, ...]) -> Iterator[Conflict]:
+def _small_conflicts(module: Module, kernel: ast.FunctionDef, launch: Launch, given: tuple[Cond, ...]) -> Iterator[Conflict]:
     for sizes, grid, value in small_launches(launch, given):
-        arrays = {n: _elements(t, value) for n, t in launch.parameters.items() if isinstance(t, Tensor)}
+        arguments = concrete_arguments(launch, value)
+        scalars = [v[1] for v in arguments.values() if isinstance(v, tuple) and isinstance(v[1], int)]
+        arrays = {n: _elements(t, value, scalars) for n, t in launch.parameters.items() if isinstance(t, Tensor)}
         events = []
         try:
-            for e in run_all(module, kernel, concrete_arguments(launch, value), grid, Arrays(arrays), work=WORK):
+            for e in run_all(module, kernel, arguments, grid, Arrays(arrays), work=WORK):
                 events.append(e)
         except TooLong:
             pass
@@ -238,17 +260,23 @@ def _small_conflicts(module: Module, kernel: ast.FunctionDef, launch: Launch, s:
         yield from _conflicts(sizes, events)
 
 
-def _elements(t: Tensor, value: Any) -> Any:
+def _elements(t: Tensor, value: Any, scalars: list[int]) -> Any:
+    """Elements of the tensor's range: any, and often the same few or the value of an argument, to meet conditions of the kernel."""
     count = value(t.count)
     if t.type.is_float:
         return np.ones(count, t.type.numpy)
     lo = value(t.lower) if t.lower is not None else 0
     hi = value(t.upper) if t.upper is not None else lo
-    return np.asarray(np.random.default_rng(0).integers(lo, max(lo, hi) + 1, count)).astype(t.type.numpy)
+    few = [x for x in (lo, hi, *scalars) if lo <= x <= hi] or [lo]
+    rng = np.random.default_rng(0)
+    drawn = np.where(rng.random(count) < 0.25, rng.integers(lo, max(lo, hi) + 1, count), rng.choice(few, count))
+    return drawn.astype(t.type.numpy)
 
 
-def small_launches(launch: Launch, given: tuple[Cond, ...], count: int = LAUNCHES) -> Iterator[tuple[dict[str, int], tuple[int, ...], Any]]:
-    """(sizes, grid, value of a term) for a few launches of few programs that satisfy the conditions; those of several programs first."""
+def small_launches(
+    launch: Launch, given: tuple[Cond, ...], count: int = LAUNCHES
+) -> Iterator[tuple[dict[str, int], tuple[int, ...], Any]]:
+    """(sizes, grid, value of a term) for a few launches of few programs that satisfy the conditions, of several if possible."""
     leaves = [a for a in tm.walk((*given, *launch.grid, *launch.sizes.values())) if isinstance(a, Leaf)]
     q = KernelQuestion(FALSE, (*given, *(tm.nonnegative(tm.poly(a) - a.lo) for a in leaves)))
     found: list[tuple[int, dict[Any, int]]] = []

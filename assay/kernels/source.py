@@ -1,7 +1,7 @@
 """Kernel source: a function of a file, the other functions it can call, and the constants of its module; read, never run.
 
-A decorator that ends in `jit` (triton.jit, tl.jit, jit) marks a kernel or a device function.  Constants are module-level assignments
-whose value follows from literals and earlier constants.
+A decorator that ends in `jit` (triton.jit, tl.jit, jit) marks a kernel or a device function. Constants are module-level
+assignments whose value follows from literals and earlier constants.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class Module:
         """The kernel of this name.  Raises UserError where there is none."""
         found = self.functions.get(name)
         if found is None:
-            raise UserError(f"{self.path} has no kernel {name!r} (a function under @triton.jit); "
-                            f"it has: {', '.join(self.functions) or 'none'}")  # fmt: skip
+            raise UserError(
+                f"{self.path} has no kernel {name!r} (a function under @triton.jit); "
+                f"it has: {', '.join(self.functions) or 'none'}"
+            )
         return found
 
     def parameters(self, f: ast.FunctionDef) -> tuple[Parameter, ...]:
@@ -77,12 +79,16 @@ def is_jitted(f: ast.FunctionDef) -> bool:
 
 
 def has_kernel(path: Path, name: str) -> bool:
-    """Whether `name` is a jitted function in the file (False for a file that does not parse: its import says why)."""
+    """Whether `name` is a jitted function of the file, or no function of a file that has jitted ones.
+
+    False for a file that does not parse: its import says why.
+    """
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError):
         return False
-    return any(isinstance(n, ast.FunctionDef) and n.name == name and is_jitted(n) for n in tree.body)
+    jitted = {n.name: is_jitted(n) for n in tree.body if isinstance(n, ast.FunctionDef)}
+    return jitted.get(name, any(jitted.values()))
 
 
 def read_module(path: Path) -> Module:
@@ -140,13 +146,30 @@ def constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 PYTHON: dict[type, Callable[..., Any]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b, ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.Pow: lambda a, b: a**b,
-    ast.LShift: lambda a, b: a << b, ast.RShift: lambda a, b: a >> b,
-    ast.BitAnd: lambda a, b: a & b, ast.BitOr: lambda a, b: a | b, ast.BitXor: lambda a, b: a ^ b,
-    ast.USub: lambda a: -a, ast.UAdd: lambda a: +a, ast.Invert: lambda a: ~a, ast.Not: lambda a: not a,
-    ast.Lt: lambda a, b: a < b, ast.LtE: lambda a, b: a <= b, ast.Gt: lambda a, b: a > b, ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b,
-    ast.Is: lambda a, b: a is b, ast.IsNot: lambda a, b: a is not b,
-    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
-}  # fmt: skip
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
+    ast.USub: lambda a: -a,
+    ast.UAdd: lambda a: +a,
+    ast.Invert: lambda a: ~a,
+    ast.Not: lambda a: not a,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Is: lambda a, b: a is b,
+    ast.IsNot: lambda a, b: a is not b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}

@@ -1,17 +1,19 @@
 """The symbolic domain: a kernel for all programs, lanes, sizes and inputs at once.
 
-An integer is a polynomial over sizes, program ids, lanes and iterations (terms.py), a condition a Cond; lane k is the index along axis k.
-They are the mathematical values: each machine operation whose result may not fit its type is recorded (`Fits`), and the record travels
-with every value that depends on it, so that an access can ask for those it depends on.  Floats have no structure.
+An integer is a polynomial over sizes, program ids, lanes and iterations (terms.py), a condition a Cond; lane k is the index
+along axis k. They are the mathematical values: each machine operation whose result may not fit its type is recorded
+(`Fits`), and the record travels with every value that depends on it, so that an access can ask for those it depends on.
+Floats have no structure.
 
-A loop is run for all its iterations at once.  What it carries is p0 + t * step at iteration t where the body adds the same step each
-time (found by a trial run of the body on unknown values), the same as before where the body leaves it, and unknown otherwise.
+A loop is run for all its iterations at once. What it carries is p0 + t * step at iteration t where the body adds the same
+step each time (found by a trial run of the body on unknown values), the same as before where the body leaves it, and unknown
+otherwise.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -139,8 +141,15 @@ class Symbolic(Walker):
             return term.constant
         return None if not isinstance(term, Cond) else True if term is TRUE else False if term is tm.FALSE else None
 
-    def unknown(self, type_: Type, shape: tuple[int, ...], why: str, lo: int | None = None, hi: int | None = None,
-                needs: frozenset[Fits] = frozenset()) -> Value:  # fmt: skip
+    def unknown(
+        self,
+        type_: Type,
+        shape: tuple[int, ...],
+        why: str,
+        lo: int | None = None,
+        hi: int | None = None,
+        needs: frozenset[Fits] = frozenset(),
+    ) -> Value:
         """A value of which only the range is known; it is a function of program, iteration and lane."""
         if type_.is_float:
             return Value(type_, shape, Sym(None))
@@ -157,8 +166,16 @@ class Symbolic(Walker):
         """A range of an integer value."""
         return v.data.term.lo, v.data.term.hi
 
-    def computed(self, what: str, type_: Type, shape: tuple[int, ...], _f: Callable[..., Any], *values: Value,
-                 lo: int | None = None, hi: int | None = None) -> Value:  # fmt: skip
+    def computed(
+        self,
+        what: str,
+        type_: Type,
+        shape: tuple[int, ...],
+        _f: Callable[..., Any],
+        *values: Value,
+        lo: int | None = None,
+        hi: int | None = None,
+    ) -> Value:
         """The result of a function that is not modelled."""
         needs = frozenset[Fits]()
         for v in values:
@@ -198,10 +215,12 @@ class Symbolic(Walker):
         x, y, needs = a.data.term, b.data.term, a.data.needs | b.data.needs
         if type_.is_bool:
             made = {
-                "and": lambda: tm.all_of((x, y)), "or": lambda: tm.any_of((x, y)), "min": lambda: tm.all_of((x, y)),
+                "and": lambda: tm.all_of((x, y)),
+                "or": lambda: tm.any_of((x, y)),
+                "min": lambda: tm.all_of((x, y)),
                 "max": lambda: tm.any_of((x, y)),
                 "xor": lambda: tm.any_of((tm.all_of((x, tm.negation(y))), tm.all_of((tm.negation(x), y)))),
-            }[op]()  # fmt: skip
+            }[op]()
             return Value(type_, a.shape, Sym(made, needs))
         if op in ("add", "sub", "mul"):
             term = x + y if op == "add" else x - y if op == "sub" else x * y
@@ -230,8 +249,9 @@ class Symbolic(Walker):
         x, y, needs = a.data.term, b.data.term, a.data.needs | b.data.needs
         where = (*self.launch.assumptions, *self.path)
         if y.lo <= 0 and not (y.hi > 0 and implied(tm.nonnegative(y - 1), where)):
-            return self.unknown(type_, a.shape, f"a division by {self.module.text(self.node)}, whose divisor was not proved positive",
-                                needs=needs)  # fmt: skip
+            return self.unknown(
+                type_, a.shape, f"a division by {self.module.text(self.node)}, whose divisor was not proved positive", needs=needs
+            )
         f = tm.floordiv if op == "floordiv" else tm.mod
         if x.lo >= 0 or (x.hi >= 0 and implied(tm.nonnegative(x), where)):
             return Value(type_, a.shape, Sym(f(x, y), needs))
@@ -264,7 +284,9 @@ class Symbolic(Walker):
         if type_.is_bool:
             return Value(type_, v.shape, Sym(tm.negation(tm.zero(v.data.term)), v.data.needs))
         term = tm.as_integer(v.data.term) if v.type.is_bool else v.data.term
-        if v.type.kind == "int" and type_.kind == "uint" and v.type.bits == type_.bits or type_.kind == "uint" and term.lo < 0:
+        if (v.type.kind == "int" and type_.kind == "uint" and v.type.bits == type_.bits) or (
+            type_.kind == "uint" and term.lo < 0
+        ):
             return Value(type_, v.shape, Sym(tm.mod(term, tm.poly(1 << type_.bits)) if term.lo < 0 else term, v.data.needs))
         return Value(type_, v.shape, self.fitting(term, type_, v.data.needs))
 
@@ -341,8 +363,19 @@ class Symbolic(Walker):
         stored = value.data if value is not None and isinstance(value.data, Sym) else None
         lines = tuple(getattr(c, "lineno", 0) for c in self.calls)
         self.accesses.append(
-            Access(kind, self.node, lines, a.tensor, pointers.shape, Sym(a.term, a.needs), mask.data if mask is not None else None,
-                   self.path, self.path_needs, self.times, stored)  # fmt: skip
+            Access(
+                kind,
+                self.node,
+                lines,
+                a.tensor,
+                pointers.shape,
+                Sym(a.term, a.needs),
+                mask.data if mask is not None else None,
+                self.path,
+                self.path_needs,
+                self.times,
+                stored,
+            )
         )
 
     def read(self, pointers: Value, mask: Value | None, other: Value | None) -> Value:
@@ -381,7 +414,7 @@ class Symbolic(Walker):
         return v
 
     def _promise(self, kind: str, v: Value, values: tuple[int, ...]) -> Cond:
-        """multiple_of: the first of each group of that many is a multiple; max_contiguous: it rises by 1; max_constancy: it stays."""
+        """multiple_of: the first element is a multiple; max_contiguous: groups rise by 1; max_constancy: groups stay."""
         term = v.data.term
         promises: list[Cond] = []
         for k, d in enumerate(values if len(values) == max(1, len(v.shape)) else values[-1:] * max(1, len(v.shape))):
@@ -417,8 +450,10 @@ class Symbolic(Walker):
         self.node = node
         (yes, yes_end), (no, no_end) = ends
         if (yes_end or no_end) and self.calls:
-            self.unsupported("`return` under a condition that is not known at compile time, in a function that is called",
-                             "compute both values and choose with tl.where")  # fmt: skip
+            self.unsupported(
+                "`return` under a condition that is not known at compile time, in a function that is called",
+                "compute both values and choose with tl.where",
+            )
         if yes_end and no_end:
             return yes_end
         if yes_end or no_end:
@@ -464,7 +499,9 @@ class Symbolic(Walker):
         size = -step if down else step
         distance = lo - hi if down else hi - lo
         trips = tm.floordiv(distance + size - 1, size)
-        at = _leaf(tm.fresh(f"iteration of line {node.lineno}", 0, max(1, trips.hi), "iteration", lower=tm.poly(0), upper=trips - 1))
+        at = _leaf(
+            tm.fresh(f"iteration of line {node.lineno}", 0, max(1, trips.hi), "iteration", lower=tm.poly(0), upper=trips - 1)
+        )
         counter = Value(t, (), Sym(lo + tm.poly(at) * step, needs))
         inside = tm.less(hi, counter.data.term) if down else tm.less(counter.data.term, hi)
         saved = self.path, self.path_needs
@@ -500,13 +537,16 @@ class Symbolic(Walker):
         if isinstance(condition, Value):
             self.path, self.path_needs = self._under(Sym(tm.negation(condition.data.term), condition.data.needs))
 
-    def _carried(self, node: ast.For | ast.While, env: Env, at: Leaf, own: Env, test: ast.expr | None
-                 ) -> Callable[[Poly], Env] | None:  # fmt: skip
+    def _carried(
+        self, node: ast.For | ast.While, env: Env, at: Leaf, own: Env, test: ast.expr | None
+    ) -> Callable[[Poly], Env] | None:
         """Runs the body for all iterations at once; returns what gives the names after so many iterations.
 
         None (and nothing is recorded) where an integer has no closed form, but the loop is short enough to be run one by one.
         """
-        c = _Carried(node, {n: env[n] for n in _assigned(node.body) if n in env and n not in own}, at)
+        c = _Carried(
+            node, {n: env[n] for n in _assigned(node.body) if n in env and n not in own and not isinstance(env[n], Poison)}, at
+        )
         saved_times, saved = self.times, (self.path, self.path_needs)
         self.times = (*self.times, at)
 
@@ -581,8 +621,10 @@ class Symbolic(Walker):
                 self._same_kind(name, x, y)
             return
         if isinstance(a, Value) and isinstance(b, Value):
-            self.wrong(f"{name} is {a.type}{list(a.shape)} before the loop and {b.type}{list(b.shape)} after an iteration, "
-                       "which Triton rejects")  # fmt: skip
+            self.wrong(
+                f"{name} is {a.type}{list(a.shape)} before the loop and {b.type}{list(b.shape)} after an iteration, "
+                "which Triton rejects"
+            )
         if a != b:
             self.unsupported(f"{name}, which a loop changes and which is no tensor", "use a tensor or tl.static_range")
 
@@ -663,7 +705,13 @@ def _with_parts(v: Any, parts: list[Poly]) -> Any:
         values = [v.base, *v.shape, *v.strides, *v.offsets]
         made = [_with_parts(x, [p]) for x, p in zip(values, parts, strict=True)]
         r = len(v.block)
-        return replace(v, base=made[0], shape=tuple(made[1 : 1 + r]), strides=tuple(made[1 + r : 1 + 2 * r]), offsets=tuple(made[1 + 2 * r :]))
+        return replace(
+            v,
+            base=made[0],
+            shape=tuple(made[1 : 1 + r]),
+            strides=tuple(made[1 + r : 1 + 2 * r]),
+            offsets=tuple(made[1 + 2 * r :]),
+        )
     if isinstance(v, tuple):
         made_items, k = [], 0
         for x in v:

@@ -29,8 +29,17 @@ class Leaf:
 
     __slots__ = ("arguments", "hi", "kind", "lo", "lower", "name", "number", "upper", "why")
 
-    def __init__(self, name: str, lo: int, hi: int, kind: str, arguments: tuple[Poly, ...] = (), why: str = "",
-                 lower: Poly | None = None, upper: Poly | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        lo: int,
+        hi: int,
+        kind: str,
+        arguments: tuple[Poly, ...] = (),
+        why: str = "",
+        lower: Poly | None = None,
+        upper: Poly | None = None,
+    ) -> None:
         self.name, self.lo, self.hi, self.kind, self.arguments, self.why = name, lo, hi, kind, arguments, why
         self.lower, self.upper = lower, upper
         self.number = next(_numbers)
@@ -180,8 +189,17 @@ def poly(x: Poly | Atom | int) -> Poly:
     return _poly({(): int(x)})
 
 
-def leaf(name: str, lo: int, hi: int, kind: str, arguments: tuple[Poly, ...] = (), *, why: str = "", lower: Poly | None = None,
-         upper: Poly | None = None) -> Poly:  # fmt: skip
+def leaf(
+    name: str,
+    lo: int,
+    hi: int,
+    kind: str,
+    arguments: tuple[Poly, ...] = (),
+    *,
+    why: str = "",
+    lower: Poly | None = None,
+    upper: Poly | None = None,
+) -> Poly:
     """The leaf of this name, kind, range and arguments (the same one each time)."""
     key = name, lo, hi, kind, arguments, lower, upper
     found = _leaves.get(key)
@@ -498,8 +516,12 @@ class Substitution:
 
 
 _MAKE: dict[str, Callable[[tuple[Any, ...]], Cond]] = {
-    "ge": lambda a: nonnegative(a[0]), "eq": lambda a: zero(a[0]), "not": lambda a: negation(a[0]), "and": all_of, "or": any_of,
-}  # fmt: skip
+    "ge": lambda a: nonnegative(a[0]),
+    "eq": lambda a: zero(a[0]),
+    "not": lambda a: negation(a[0]),
+    "and": all_of,
+    "or": any_of,
+}
 
 
 def rebuilt(name: str, args: tuple[Any, ...]) -> Poly:

@@ -1,7 +1,7 @@
 """The element types of triton.language, and to which type two operands are converted.
 
-Promotion is that of Triton: a Python number takes the type of the tensor it meets, unless its kind (bool < int < float) is higher;
-integers of one signedness go to the wider, otherwise to the unsigned type where that is not narrower.
+Promotion is that of Triton: a Python number takes the type of the tensor it meets, unless its kind (bool < int < float) is
+higher; integers of one signedness go to the wider, otherwise to the unsigned type where that is not narrower.
 """
 
 from __future__ import annotations
@@ -72,19 +72,31 @@ class PointerType:
         return f"pointer<{self.element}>"
 
 
-TYPES = {t.name: t for t in [
-    Type("int1", "bool", 1),
-    *(Type(f"int{b}", "int", b) for b in (8, 16, 32, 64)), *(Type(f"uint{b}", "uint", b) for b in (8, 16, 32, 64)),
-    Type("float16", "float", 16), Type("bfloat16", "float", 16), Type("float32", "float", 32), Type("float64", "float", 64),
-    *(Type(n, "float", 8) for n in ("float8e4nv", "float8e5", "float8e4b8", "float8e5b16", "float8e4b15")),
-]}  # fmt: skip
+TYPES = {
+    t.name: t
+    for t in [
+        Type("int1", "bool", 1),
+        *(Type(f"int{b}", "int", b) for b in (8, 16, 32, 64)),
+        *(Type(f"uint{b}", "uint", b) for b in (8, 16, 32, 64)),
+        Type("float16", "float", 16),
+        Type("bfloat16", "float", 16),
+        Type("float32", "float", 32),
+        Type("float64", "float", 64),
+        *(Type(n, "float", 8) for n in ("float8e4nv", "float8e5", "float8e4b8", "float8e5b16", "float8e4b15")),
+    ]
+}
 BOOL, I32, I64, U32, F32 = TYPES["int1"], TYPES["int32"], TYPES["int64"], TYPES["uint32"], TYPES["float32"]
 
 # How element types are spelled in --arg.
 SHORT = {
-    "bool": BOOL, "f16": TYPES["float16"], "bf16": TYPES["bfloat16"], "f32": F32, "f64": TYPES["float64"],
-    "f8": TYPES["float8e5"], **{f"{k[0]}{b}": TYPES[f"{k}{b}"] for k in ("int", "uint") for b in (8, 16, 32, 64)},
-}  # fmt: skip
+    "bool": BOOL,
+    "f16": TYPES["float16"],
+    "bf16": TYPES["bfloat16"],
+    "f32": F32,
+    "f64": TYPES["float64"],
+    "f8": TYPES["float8e5"],
+    **{f"{k[0]}{b}": TYPES[f"{k}{b}"] for k in ("int", "uint") for b in (8, 16, 32, 64)},
+}
 
 
 def of_number(v: bool | int | float) -> Type:  # noqa: FBT001

@@ -1,7 +1,8 @@
 """One interpreter of kernel source for every domain of values: statements, expressions, calls, types, broadcasting.
 
-A domain (symbolic.py, concrete.py) says what the data of a value is and what the primitives do with it; loops and branches are its too.
-Python numbers, strings, tuples and types are compile-time values; a number that is assigned to a name becomes a scalar, as in Triton.
+A domain (symbolic.py, concrete.py) says what the data of a value is and what the primitives do with it; loops and branches
+are its too. Python numbers, strings, tuples and types are compile-time values; a number that is assigned to a name becomes a
+scalar, as in Triton.
 """
 
 from __future__ import annotations
@@ -505,7 +506,9 @@ class Walker:
 
         f = FUNCTIONS.get(name)
         if f is None:
-            self.unsupported(f"{dotted or name}", "it is no function of triton.language that is known here, and none of this file")
+            self.unsupported(
+                f"{dotted or name}", "it is no function of triton.language that is known here, and none of this file"
+            )
         try:
             return f(self, *args, **kwargs)
         except TypeError as error:
@@ -656,9 +659,18 @@ class Walker:
 
 
 _BINARY = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
-}  # fmt: skip
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+}
 
 
 def _loaded(target: ast.expr) -> ast.expr:

@@ -1,7 +1,8 @@
 """Counterexamples: sizes, a program, a lane; replayed by the concrete interpreter before anything is said.
 
-A point of the solver gives values to leaves.  From it come the launch's sizes, the program, the lane and the elements that were read;
-the kernel's source is then run at exactly these, with the machine's integers, and the access must really go outside.
+A point of the solver gives values to leaves. From it come the launch's sizes, the program, the lane and the elements that
+were read; the kernel's source is then run at exactly these, with the machine's integers, and the access must really go
+outside.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Witness:
     index: int
     bound: int | None
     line: int
+    how: str
     message: str
     elements: tuple[str, ...] = ()  # values of inputs that it takes
 
@@ -47,8 +49,16 @@ class Witness:
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return {"sizes": dict(self.sizes), "program": list(self.program), "lane": list(self.lane), "index": self.index,
-                "bound": self.bound, "line": self.line, "message": self.message, "elements": list(self.elements)}  # fmt: skip
+        return {
+            "sizes": dict(self.sizes),
+            "program": list(self.program),
+            "lane": list(self.lane),
+            "index": self.index,
+            "bound": self.bound,
+            "line": self.line,
+            "message": self.message,
+            "elements": list(self.elements),
+        }
 
 
 def _tuple(program: tuple[int, ...]) -> str:
@@ -141,7 +151,7 @@ def bounds_witness(prover: Any, a: Access, answer: Answer) -> Witness | None:
             lane = tuple(int(i) for i in np.argwhere(e.outside)[0]) if e.outside.shape else ()
             index = int(e.offsets[lane])
             message = f"{a.kind} of {a.tensor.name}[{index}], which has {e.tensor.count} elements"
-            return Witness(at.sizes, program, lane, index, e.tensor.count, e.line, message, texts)
+            return Witness(at.sizes, program, lane, index, e.tensor.count, e.line, f"{a.tensor.name} is accessed outside", message, texts)
     return None
 
 
@@ -159,12 +169,13 @@ def fits_witness(prover: Any, f: Fits, a: Access, answer: Answer) -> Witness | N
             lane = tuple(int(i) for i in np.argwhere(wrong)[0]) if np.shape(e.value) else ()
             exact = int(np.asarray(e.value)[lane])
             wrapped = (exact - f.type.lo) % (1 << f.type.bits) + f.type.lo
+            how = f"does not fit {f.type}; widen an operand with .to(tl.int64)"
             message = f"{exact} wraps to {wrapped}"
             spoiled = next((x for x in events or () if x.tensor is not None and x.outside.any()), None)
             if spoiled is not None:
                 where = tuple(int(i) for i in np.argwhere(spoiled.outside)[0]) if spoiled.outside.shape else ()
                 message += f"; line {spoiled.line} then accesses {spoiled.tensor.name}[{int(spoiled.offsets[where])}]"  # type: ignore[union-attr]
-            return Witness(at.sizes, program, lane, exact, f.type.hi, f.line, message, texts)
+            return Witness(at.sizes, program, lane, exact, f.type.hi, f.line, how, message, texts)
     return None
 
 
@@ -176,9 +187,12 @@ def promise_witness(prover: Any, h: Hint, answer: Answer) -> Witness | None:
     given, texts = _given(at, answer.point, prover.launch.parameters)
     for e in _replayed(prover, at, program, given) or ():
         if e.kind == "hint" and _same_place(e.node, h.node):
-            return Witness(at.sizes, program, (), 0, None, e.line, f"what {h.kind} promises the compiler does not hold", texts)
+            return Witness(at.sizes, program, (), 0, None, e.line, "does not hold", f"what {h.kind} promises the compiler is false", texts)
     return None
 
 
 def _same_place(a: ast.AST, b: ast.AST) -> bool:
-    return a is b or (getattr(a, "lineno", 0), getattr(a, "col_offset", 0)) == (getattr(b, "lineno", 1), getattr(b, "col_offset", 1))
+    return a is b or (getattr(a, "lineno", 0), getattr(a, "col_offset", 0)) == (
+        getattr(b, "lineno", 1),
+        getattr(b, "col_offset", 1),
+    )

@@ -24,6 +24,10 @@ WORK = 1 << 26  # elements computed by one replay
 RUNS = 1 << 16  # iterations of a loop
 
 
+class FloatsNeeded(Exception):
+    """A condition or an index depends on a float, and floats are not computed."""
+
+
 class TooLong(Exception):
     """The run needs more work than is allowed."""
 
@@ -104,9 +108,17 @@ class Concrete(Walker):
     """Runs one program of a kernel."""
 
     def __init__(
-        self, module: Module, store: Store, program: tuple[int, ...], grid: tuple[int, ...], *, work: int = WORK
+        self,
+        module: Module,
+        store: Store,
+        program: tuple[int, ...],
+        grid: tuple[int, ...],
+        *,
+        work: int = WORK,
+        floats: bool = True,
     ) -> None:
         super().__init__(module)
+        self.floats = floats  # without, every float is 0, and FloatsNeeded is raised where one is looked at
         self.store, self.ids, self.grid, self.work = store, program, grid, work
         self.events: list[Event] = []
 
@@ -135,12 +147,22 @@ class Concrete(Walker):
 
     # -------------------------------------------------------------------------------------------- values
 
+    def _skipped(self, type_: Any) -> bool:
+        return not self.floats and type_.is_float
+
+    def _zero(self, type_: Type, shape: tuple[int, ...]) -> Value:
+        return Value(type_, shape, np.broadcast_to(type_.numpy(0), shape))
+
     def constant(self, v: bool | int | float, type_: Type, shape: tuple[int, ...] = ()) -> Value:  # noqa: FBT001
+        if self._skipped(type_):
+            return self._zero(type_, shape)
         if type_.is_integer:
             v = (int(v) - type_.lo) % (1 << type_.bits) + type_.lo
         return self._made(type_, shape, np.full(shape, v, type_.numpy))
 
     def known(self, v: Value) -> Any:
+        if self._skipped(v.type):
+            raise FloatsNeeded
         return None if isinstance(v.type, PointerType) else np.asarray(v.data).item()
 
     def interval(self, v: Value) -> tuple[int, int]:
@@ -158,6 +180,10 @@ class Concrete(Walker):
         hi: int | None = None,
     ) -> Value:
         """The result of a function of arrays."""
+        if self._skipped(type_):
+            return self._zero(type_, shape)
+        if any(self._skipped(v.type) for v in values):
+            raise FloatsNeeded
         self.work -= sum(int(np.size(v.data)) for v in values)
         return self._made(type_, shape, np.asarray(f(*(np.asarray(v.data) for v in values))).astype(type_.numpy).reshape(shape))
 
@@ -173,6 +199,8 @@ class Concrete(Walker):
     # -------------------------------------------------------------------------------------------- operations
 
     def arithmetic(self, op: str, type_: Type, a: Value, b: Value) -> Value:
+        if self._skipped(type_):
+            return self._zero(type_, a.shape)
         x, y = np.asarray(a.data), np.asarray(b.data)
         if type_.is_bool:
             f = {"and": np.logical_and, "min": np.logical_and, "or": np.logical_or, "max": np.logical_or, "xor": np.logical_xor}[
@@ -193,11 +221,17 @@ class Concrete(Walker):
         return self._made(type_, a.shape, made)
 
     def comparison(self, op: str, a: Value, b: Value) -> Value:
+        if self._skipped(a.type):
+            raise FloatsNeeded
         f = {"lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal}[op]
         x, y = (v.data[1] if isinstance(v.type, PointerType) else v.data for v in (a, b))
         return self._made(BOOL, a.shape, np.asarray(f(x, y)))
 
     def converted(self, v: Value, type_: Type) -> Value:
+        if self._skipped(type_):
+            return self._zero(type_, v.shape)
+        if self._skipped(v.type):
+            raise FloatsNeeded
         x = np.asarray(v.data)
         if type_.is_bool:
             return self._made(type_, v.shape, x != 0)
@@ -214,6 +248,8 @@ class Concrete(Walker):
             if a.data[0] is not b.data[0]:
                 self.unsupported("a choice between pointers to different tensors", "choose between the loaded values")
             return self._made(a.type, a.shape, (a.data[0], np.where(c.data, a.data[1], b.data[1])))
+        if self._skipped(a.type):
+            return self._zero(a.type, a.shape)
         return self._made(a.type, a.shape, np.where(c.data, a.data, b.data))
 
     def moved(self, v: Value, offset: Value) -> Value:
@@ -253,6 +289,8 @@ class Concrete(Walker):
 
     def read(self, pointers: Value, mask: Value | None, other: Value | None) -> Value:
         tensor, offsets, m = self._access("load", pointers, mask)
+        if self._skipped(tensor.type):
+            return self._zero(tensor.type, pointers.shape)
         found = self.store.read(tensor, np.where(m, offsets, 0))
         rest = other.data if other is not None else np.zeros((), tensor.type.numpy)
         return self._made(tensor.type, pointers.shape, np.where(m, found, rest).astype(tensor.type.numpy))
@@ -260,10 +298,13 @@ class Concrete(Walker):
     def write(self, pointers: Value, value: Value, mask: Value | None) -> None:
         v = np.broadcast_to(value.data, pointers.shape)
         tensor, offsets, m = self._access("store", pointers, mask, v)
-        self.store.write(tensor, offsets[m], v[m])
+        if not self._skipped(tensor.type):
+            self.store.write(tensor, offsets[m], v[m])
 
     def update(self, name: str, pointers: Value, values: tuple[Value, ...], mask: Value | None) -> Value:
         tensor, offsets, m = self._access("atomic", pointers, mask)
+        if self._skipped(tensor.type):
+            return self._zero(tensor.type, pointers.shape)
         old = np.zeros(pointers.shape, tensor.type.numpy)
         args = [np.broadcast_to(v.data, pointers.shape) for v in values]
         for i in np.ndindex(pointers.shape):
@@ -379,9 +420,10 @@ def run_all(
     store: Store,
     *,
     work: int = WORK,
+    floats: bool = True,
 ) -> Iterable[Event]:
     """The events of every program of the grid, one program after another."""
     for index in np.ndindex(*grid):
-        walker = Concrete(module, store, tuple(int(i) for i in index), grid, work=work)
+        walker = Concrete(module, store, tuple(int(i) for i in index), grid, work=work, floats=floats)
         yield from walker.run(kernel, arguments)
         work = walker.work

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from assay.kernels.eliminate import Budget, Facts
-from assay.kernels.terms import FALSE, TRUE, Cond, Leaf, Op, Poly, all_of, conjuncts, negation, nonnegative, walk
+from assay.kernels.terms import FALSE, TRUE, Cond, Leaf, Op, Poly, all_of, conjuncts, walk
 from assay.verify.integers import WIDE, Answer, Question
 from assay.verify.terms import Numpy
 
 SAMPLES = 512
-QUICK, THOROUGH = 60, 600  # goals that elimination expands, before and after samples were tried
+QUICK, THOROUGH = 60, 300  # goals that elimination expands, before and after samples were tried
 
 
 class Points(Numpy):
@@ -217,38 +217,58 @@ def _polys_of(c: Cond) -> Iterable[Poly]:
             yield from _polys_of(x)
 
 
+_quick: dict[tuple[Cond, frozenset[Cond]], Answer | None] = {}
 _answers: dict[tuple[Cond, frozenset[Cond]], Answer] = {}
+
+
+def decide_quickly(goal: Cond, hypotheses: Iterable[Cond] = ()) -> Answer | None:
+    """`decide` by intervals, a short elimination and samples; None where these leave it open."""
+    given = _split(hypotheses)
+    key = goal, frozenset(given)
+    if key not in _quick:
+        _quick[key] = _decide_quickly(goal, given)
+    return _quick[key]
 
 
 def decide(goal: Cond, hypotheses: Iterable[Cond] = ()) -> Answer:
     """Whether `goal` holds wherever the hypotheses do."""
-    given = tuple(dict.fromkeys(x for h in hypotheses for x in conjuncts(h)))
+    given = _split(hypotheses)
+    quick = decide_quickly(goal, given)
+    if quick is not None:
+        return quick
     key = goal, frozenset(given)
     found = _answers.get(key)
     if found is None:
-        found = _answers[key] = _decide(goal, given)
+        found = _answers[key] = _eliminated(goal, given, Budget(THOROUGH)) or KernelQuestion(goal, given).decide()
     return found
 
 
-def _decide(goal: Cond, given: tuple[Cond, ...]) -> Answer:
+def _split(hypotheses: Iterable[Cond]) -> tuple[Cond, ...]:
+    return tuple(dict.fromkeys(x for h in hypotheses for x in conjuncts(h)))
+
+
+def _decide_quickly(goal: Cond, given: tuple[Cond, ...]) -> Answer | None:
+    if FALSE in given or all_of(given) is FALSE:
+        return Answer("proved", "unreachable", unreachable=True)
     if goal is TRUE or goal in given:
         return Answer("proved", "intervals" if goal is TRUE else "its guard")
-    if FALSE in given:
-        return Answer("proved", "unreachable", unreachable=True)
-    whole = all_of(given)
-    if whole is FALSE:
-        return Answer("proved", "unreachable", unreachable=True)
+    found = _eliminated(goal, given, Budget(QUICK))
+    if found is not None:
+        return found
     question = KernelQuestion(goal, given)
-    for steps in (QUICK, THOROUGH):
-        if _eliminated(goal, given, Budget(steps)):
-            unreachable = not question.sampled[0] and not question.satisfiable()
-            return Answer("proved", "unreachable" if unreachable else "elimination", unreachable=unreachable)
-        if question.sampled[1] is not None:
-            break
-    return question.decide()
+    _, point = question.sampled
+    return None if point is None else Answer("unknown" if question.opaque else "refuted", "samples", point, question.opaque)
 
 
-def _eliminated(goal: Cond, given: tuple[Cond, ...], budget: Budget) -> bool:
+def _eliminated(goal: Cond, given: tuple[Cond, ...], budget: Budget) -> Answer | None:
+    if not _proved(goal, given, budget):
+        return None
+    question = KernelQuestion(FALSE, given)
+    unreachable = not question.sampled[0] and not question.satisfiable()
+    return Answer("proved", "unreachable" if unreachable else "elimination", unreachable=unreachable)
+
+
+def _proved(goal: Cond, given: tuple[Cond, ...], budget: Budget) -> bool:
     facts: Facts | None = None
     for c in conjuncts(goal):
         if c.kind not in ("ge", "eq"):
@@ -269,6 +289,3 @@ def satisfiable(given: Iterable[Cond]) -> bool:
 def implied(goal: Cond, given: Iterable[Cond]) -> bool:
     """Whether the goal was proved."""
     return decide(goal, given).status == "proved"
-
-
-__all__ = ["KernelQuestion", "decide", "implied", "negation", "nonnegative", "satisfiable"]

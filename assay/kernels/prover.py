@@ -14,18 +14,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from assay.core.errors import UserError
 from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, read_launch
-from assay.kernels.deciding import decide, satisfiable
+from assay.kernels.deciding import decide, decide_quickly, satisfiable
 from assay.kernels.races import Race, races
 from assay.kernels.source import Module, read_module
 from assay.kernels.symbolic import Access, Fits, Symbolic
 from assay.kernels.terms import Cond, Poly
-from assay.kernels.witness import Witness, bounds_witness, fits_witness, promise_witness
+from assay.kernels.trials import Trial, run_trials
+from assay.kernels.witness import Witness, bounds_witness, fits_witness, outside_witness, promise_witness, same_place
 from assay.verify.integers import Answer
 from assay.verify.verdict import PROVED, REFUTED, UNKNOWN, Verdict, proved, refuted, unknown, worst
 
@@ -154,7 +156,7 @@ class _Prover:
             witness = promise_witness(self, h, answer) if answer.point is not None else None
             self._owe("promise", h.node, answer, witness=witness)
         self.obligations += self.misfits.values()
-        for r in races(self.module, self.kernel, self.launch, self.symbolic, self.given):
+        for r in races(self.module, self.launch, self.symbolic, self.given, lambda: self.trials):
             self.obligations.append(
                 Obligation(
                     "race",
@@ -196,13 +198,32 @@ class _Prover:
         for f in a.offset.needs:
             self._fits(f, (*a.path, *mask), a)
         goal = inside(a.offset.term, a.tensor.count)
-        answer = decide(goal, (*self.given, *a.path, *mask))
-        witness = bounds_witness(self, a, answer) if answer.point is not None else None
+        hypotheses = (*self.given, *a.path, *mask)
+        answer = decide_quickly(goal, hypotheses)
+        witness = None
+        if answer is None:
+            witness = self._seen_outside(a)
+            answer = decide(goal, hypotheses) if witness is None else Answer("refuted", "a small launch")
+        if answer.point is not None:
+            witness = bounds_witness(self, a, answer)
         how = ""
         if answer.status == "proved":
             how = f"every offset of {a.tensor.name} is inside: {answer.how}"
         remarks = self._mask_remarks(a, mask, goal) if mask and answer.status == "proved" and not answer.unreachable else ()
         self._owe("bounds", a.node, answer, how, what=a.kind, tensor=a.tensor.name, mask=remarks, witness=witness)
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """Small launches that were run."""
+        return run_trials(self.module, self.kernel, self.launch, self.given)
+
+    def _seen_outside(self, a: Access) -> Witness | None:
+        """An access outside in a small launch."""
+        for t in self.trials:
+            for e in t.events:
+                if e.tensor is not None and e.kind == a.kind and same_place(e.node, a.node) and e.outside.any():
+                    return outside_witness(t.sizes, e)
+        return None
 
     def _mask_remarks(self, a: Access, mask: tuple[Cond, ...], goal: Cond) -> tuple[str, ...]:
         """Which parts of the mask always hold (they can go), and which the bounds do not need."""
@@ -210,9 +231,9 @@ class _Prover:
         for k, c in enumerate(mask):
             others = (*self.given, *a.path, *mask[:k], *mask[k + 1 :])
             text = self.symbolic.texts.get(c, "a part of it")
-            if decide(c, others).status == "proved":
+            if _holds(c, others):
                 found.append(f"mask: {text} always holds, it can be removed")
-            elif decide(goal, others).status == "proved":
+            elif _holds(goal, others):
                 found.append(f"mask: {text} is not needed for the bounds (it still chooses lanes)")
         return tuple(found)
 
@@ -239,6 +260,11 @@ class _Prover:
         if key not in self.fitting:
             self.fitting[key] = decide(goal, (*self.given, *f.path, *context))
         return self.fitting[key]
+
+
+def _holds(goal: Cond, hypotheses: tuple[Cond, ...]) -> bool:
+    answer = decide_quickly(goal, hypotheses)
+    return answer is not None and answer.status == "proved"
 
 
 def inside(offset: Poly, count: Poly) -> Cond:

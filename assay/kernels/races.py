@@ -9,26 +9,23 @@ statement after statement, is no race here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from assay.core.errors import AssayError
 from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, Tensor
-from assay.kernels.concrete import Arrays, Event, TooLong, run_all
-from assay.kernels.deciding import KernelQuestion, TermReading, decide, implied
+from assay.kernels.deciding import decide, decide_quickly, implied
 from assay.kernels.source import Module
 from assay.kernels.symbolic import Access, Symbolic
 from assay.kernels.terms import FALSE, Atom, Cond, Leaf, Poly, Substitution
-from assay.kernels.witness import concrete_arguments
+from assay.kernels.trials import Trial
+from assay.verify.integers import Answer
 from assay.verify.verdict import PROVED, REFUTED, UNKNOWN
 
-PROGRAMS = 64
-LAUNCHES = 6
-WORK = 1 << 23
+Ask: TypeAlias = Callable[[Cond, Iterable[Cond]], "Answer | None"]
 
 
 @dataclass(frozen=True)
@@ -75,46 +72,42 @@ class Race:
         }
 
 
-def races(module: Module, kernel: ast.FunctionDef, launch: Launch, s: Symbolic, given: tuple[Cond, ...]) -> Iterator[Race]:
-    """One result for each store (and each load of a tensor that is stored to)."""
-    pairs: list[tuple[Access, Access]] = []
-    done: set[tuple[int, int, str]] = set()
-    for a in s.accesses:
-        for b in s.accesses:
-            if a.kind == "store" and b.tensor is a.tensor and (b.kind != "store" or _place(b) >= _place(a)):
-                pairs.append((a, b))
+def races(
+    module: Module, launch: Launch, s: Symbolic, given: tuple[Cond, ...], trials: Callable[[], Sequence[Trial]]
+) -> Iterator[Race]:
+    """One result for each store: against itself, other stores to its tensor, loads and atomics of it."""
     conflicts: list[Conflict] | None = None
+    done: set[tuple[int, int, str]] = set()
     for a in s.accesses:
         if a.kind != "store" or _place(a) in done:
             continue
         done.add(_place(a))
-        own = [(x, y) for x, y in pairs if _place(x) == _place(a)]
-        open_pairs = [(x, y) for x, y in own if not _apart(s, x, y, given)]
-        if not open_pairs:
-            yield Race(a.node, a.tensor.name, PROVED, f"each element of {a.tensor.name} is written by one lane of one program")
+        same = [x for x in s.accesses if _place(x) == _place(a)]
+        pairs = [
+            (x, b) for x in same for b in s.accesses if b.tensor is a.tensor and (b.kind != "store" or _place(b) >= _place(a))
+        ]
+        if all(_apart(s, x, y, given, decide_quickly) for x, y in pairs):
+            yield _single_writer(a)
             continue
         if s.synchronises:
-            yield Race(
-                a.node,
-                a.tensor.name,
-                UNKNOWN,
-                f"programs may share elements of {a.tensor.name}; the kernel synchronises by "
-                "atomic_cas or atomic_xchg, which is not modelled",
-            )
+            how = f"programs may share elements of {a.tensor.name}; locks (atomic_cas, atomic_xchg) are not modelled"
+            yield Race(a.node, a.tensor.name, UNKNOWN, how)
             continue
         if conflicts is None:
-            conflicts = list(_small_conflicts(module, kernel, launch, given))
+            conflicts = [c for t in trials() for c in _conflicts(t)]
         line = getattr(a.node, "lineno", 0)
         found = next((c for c in conflicts if c.tensor == a.tensor.name and line in (c.first[0], c.second[0])), None)
         if found is not None:
             yield Race(a.node, a.tensor.name, REFUTED, f"one element of {a.tensor.name} is accessed twice without order", found)
+        elif all(_apart(s, x, y, given, decide) for x, y in pairs):
+            yield _single_writer(a)
         else:
-            yield Race(
-                a.node,
-                a.tensor.name,
-                UNKNOWN,
-                f"that one lane of one program writes each element of {a.tensor.name} was neither proved nor refuted",
-            )
+            how = f"that one lane of one program writes each element of {a.tensor.name} was neither proved nor refuted"
+            yield Race(a.node, a.tensor.name, UNKNOWN, how)
+
+
+def _single_writer(a: Access) -> Race:
+    return Race(a.node, a.tensor.name, PROVED, f"each element of {a.tensor.name} is written by one lane of one program")
 
 
 def _place(a: Access) -> tuple[int, int, str]:
@@ -124,7 +117,7 @@ def _place(a: Access) -> tuple[int, int, str]:
 # ------------------------------------------------------------------------------------------------ proof
 
 
-def _apart(s: Symbolic, a: Access, b: Access, given: tuple[Cond, ...]) -> bool:
+def _apart(s: Symbolic, a: Access, b: Access, given: tuple[Cond, ...], ask: Ask) -> bool:
     """Whether a of one program and b of another never touch one element, nor two lanes of a."""
     same_store = a is b
     ids = [p.atoms[0] for p in s.ids if p.constant is None]
@@ -133,7 +126,7 @@ def _apart(s: Symbolic, a: Access, b: Access, given: tuple[Cond, ...]) -> bool:
     hyps = [*given, *a.path, *masks[0], *(other.cond(c) for c in (*b.path, *masks[1]))]
     facts = (given, (*a.path, *masks[0]), tuple(other.cond(c) for c in (*b.path, *masks[1])))
     equalities = list(_digits(a.offset.term, other.poly(b.offset.term), a.tensor, facts))
-    if ids and not _forced(hyps, equalities, [(i, other.poly(tm.poly(i))) for i in ids]):
+    if ids and not _forced(ask, hyps, equalities, [(i, other.poly(tm.poly(i))) for i in ids]):
         return False
     if not same_store or not any(n > 1 for n in a.shape):
         return True
@@ -142,7 +135,7 @@ def _apart(s: Symbolic, a: Access, b: Access, given: tuple[Cond, ...]) -> bool:
     facts = (given, (*a.path, *masks[0]), tuple(within.cond(c) for c in masks[0]))
     lanes = [tm.leaf(f"lane{k}", 0, n - 1, "lane") for k, n in enumerate(a.shape) if n > 1]
     equalities = list(_digits(a.offset.term, within.poly(a.offset.term), a.tensor, facts))
-    return _forced(hyps, equalities, [(p.atoms[0], within.poly(p)) for p in lanes])
+    return _forced(ask, hyps, equalities, [(p.atoms[0], within.poly(p)) for p in lanes])
 
 
 class _Primed(Substitution):
@@ -199,7 +192,7 @@ def _monomial(atoms: tuple[Atom, ...], k: int) -> Poly:
     return found
 
 
-def _forced(hyps: list[Cond], equalities: list[tuple[Poly, Poly]], wanted: list[tuple[Any, Poly]]) -> bool:
+def _forced(ask: Ask, hyps: list[Cond], equalities: list[tuple[Poly, Poly]], wanted: list[tuple[Any, Poly]]) -> bool:
     """Whether the equalities force each wanted pair to be equal; an equation between atoms replaces one of them."""
     images: dict[Any, Poly] = {}
     conds = list(hyps)
@@ -223,7 +216,11 @@ def _forced(hyps: list[Cond], equalities: list[tuple[Poly, Poly]], wanted: list[
     conds = [c for c in conds if c is not tm.TRUE]
     if FALSE in conds:
         return True
-    return all(decide(tm.equal(s.poly(tm.poly(a)), s.poly(p)), conds).status == "proved" for a, p in wanted)
+    for a, p in wanted:
+        answer = ask(tm.equal(s.poly(tm.poly(a)), s.poly(p)), conds)
+        if answer is None or answer.status != "proved":
+            return False
+    return True
 
 
 def _atoms_equal(x: Poly, y: Poly) -> tuple[Any, Poly] | None:
@@ -244,103 +241,38 @@ def _atoms_equal(x: Poly, y: Poly) -> tuple[Any, Poly] | None:
 # ------------------------------------------------------------------------------------------------ refutation
 
 
-def _small_conflicts(module: Module, kernel: ast.FunctionDef, launch: Launch, given: tuple[Cond, ...]) -> Iterator[Conflict]:
-    for sizes, grid, value in small_launches(launch, given):
-        arguments = concrete_arguments(launch, value)
-        scalars = [v[1] for v in arguments.values() if isinstance(v, tuple) and isinstance(v[1], int)]
-        arrays = {n: _elements(t, value, scalars) for n, t in launch.parameters.items() if isinstance(t, Tensor)}
-        events = []
-        try:
-            for e in run_all(module, kernel, arguments, grid, Arrays(arrays), work=WORK):
-                events.append(e)
-        except TooLong:
-            pass
-        except AssayError:
-            continue
-        yield from _conflicts(sizes, events)
-
-
-def _elements(t: Tensor, value: Any, scalars: list[int]) -> Any:
-    """Elements of the tensor's range: any, and often the same few or the value of an argument, to meet conditions of the kernel."""
-    count = value(t.count)
-    if t.type.is_float:
-        return np.ones(count, t.type.numpy)
-    lo = value(t.lower) if t.lower is not None else 0
-    hi = value(t.upper) if t.upper is not None else lo
-    few = [x for x in (lo, hi, *scalars) if lo <= x <= hi] or [lo]
-    rng = np.random.default_rng(0)
-    drawn = np.where(rng.random(count) < 0.25, rng.integers(lo, max(lo, hi) + 1, count), rng.choice(few, count))
-    return drawn.astype(t.type.numpy)
-
-
-def small_launches(
-    launch: Launch, given: tuple[Cond, ...], count: int = LAUNCHES
-) -> Iterator[tuple[dict[str, int], tuple[int, ...], Any]]:
-    """(sizes, grid, value of a term) for a few launches of few programs that satisfy the conditions, of several if possible."""
-    leaves = [a for a in tm.walk((*given, *launch.grid, *launch.sizes.values())) if isinstance(a, Leaf)]
-    q = KernelQuestion(FALSE, (*given, *(tm.nonnegative(tm.poly(a) - a.lo) for a in leaves)))
-    found: list[tuple[int, dict[Any, int]]] = []
-    for cap in (4, 40, 400, 4000):
-        columns = _drawn_small(q, leaves, cap)
-        holds, _ = q.points(columns) if columns else (np.ones(1, bool), None)
-        reading = TermReading(_points(), dict(columns))
-        programs: Any = 1
-        for g in launch.grid:
-            programs = programs * reading.poly(g)
-        programs = np.broadcast_to(np.asarray(programs, object), np.shape(holds))
-        for k in np.flatnonzero(holds):
-            if 1 <= programs[k] <= PROGRAMS:
-                found.append((int(programs[k]), {a: int(c[k]) for a, c in columns.items()}))
-    several = sorted((f for f in found if f[0] > 1), key=lambda f: (f[0], sum(f[1].values())))
-    chosen = several[:: max(1, len(several) // count)][:count] or found[:1]
-    for _, point in chosen:
-        reading = TermReading(_points(), {a: np.array(v, object) for a, v in point.items()})
-        value = lambda p, r=reading: int(r.poly(p))  # noqa: E731
-        yield {n: value(p) for n, p in launch.sizes.items()}, tuple(value(g) for g in launch.grid), value
-
-
-def _points() -> Any:
-    from assay.kernels.deciding import Points
-
-    return Points(True)
-
-
-def _drawn_small(q: KernelQuestion, leaves: list[Leaf], cap: int) -> dict[Any, Any]:
-    rng = np.random.default_rng(cap)
-    columns: dict[Any, Any] = {}
-    reading = TermReading(_points(), columns)
-    reading.known = columns
-    for a in leaves:
-        lo = reading.poly(a.lower) if a.lower is not None else a.lo
-        hi = reading.poly(a.upper) if a.upper is not None else a.hi
-        lo = np.maximum(np.broadcast_to(np.asarray(lo, object), (64,)), a.lo)
-        hi = np.minimum(np.minimum(np.broadcast_to(np.asarray(hi, object), (64,)), a.hi), lo + cap)
-        columns[a] = lo + np.array([int(x) for x in rng.random(64) * np.maximum((hi - lo + 1).astype(float), 1)], object)
-        columns[a] = np.minimum(columns[a], np.maximum(hi, lo))
-    return {a: c for a, c in columns.items() if isinstance(a, Leaf)}
-
-
-def _conflicts(sizes: dict[str, int], events: list[Event]) -> Iterator[Conflict]:
+def _conflicts(trial: Trial) -> Iterator[Conflict]:
     """The first conflict of each pair of lines."""
-    writes: dict[tuple[str, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
-    seen: set[tuple[str, int, int]] = set()
-    stored = {e.tensor.name for e in events if e.kind == "store" and e.tensor is not None}
-    for e in sorted(events, key=lambda e: e.kind != "store"):
-        if e.tensor is None or e.tensor.name not in stored or e.kind not in ("store", "load", "atomic"):
-            continue
-        own: dict[int, tuple[int, ...]] = {}
-        for lane in np.argwhere(e.mask) if e.mask.shape else ([()] if e.mask else []):
-            i = tuple(int(x) for x in lane)
-            at = int(e.offsets[i])
-            here = e.line, e.program, i
-            before = writes.get((e.tensor.name, at))
-            if e.kind == "store" and at in own:
-                before = e.line, e.program, own[at]
-            elif before is not None and before[1] == e.program:
-                before = None
-            if before is not None and (e.tensor.name, before[0], e.line) not in seen:
-                seen.add((e.tensor.name, before[0], e.line))
-                yield Conflict(sizes, e.tensor.name, at, before, here)
-            if e.kind == "store":
-                own[at] = i
-                writes.setdefault((e.tensor.name, at), here)
+    stored = {e.tensor.name for e in trial.events if e.kind == "store" and e.tensor is not None}
+    for name in stored:
+        events = [e for e in trial.events if e.tensor is not None and e.tensor.name == name]
+        lanes = [np.flatnonzero(e.mask) for e in events]
+        where = np.concatenate([np.asarray(e.offsets).ravel()[i] for e, i in zip(events, lanes, strict=True)])
+        event = np.repeat(np.arange(len(events)), [len(i) for i in lanes])
+        lane = np.concatenate(lanes)
+        numbers = {p: k for k, p in enumerate(dict.fromkeys(e.program for e in events))}
+        program = np.array([numbers[e.program] for e in events])[event]
+        store = np.array([e.kind == "store" for e in events])[event]
+        order = np.lexsort((event, ~store, where))
+        where, event, lane, program, store = (x[order] for x in (where, event, lane, program, store))
+        first = np.maximum.accumulate(np.where(np.diff(where, prepend=where[:1] - 1) != 0, np.arange(len(where)), 0))
+        apart = store[first] & (program != program[first])
+        twice = np.zeros(len(where), np.bool_)
+        twice[1:] = store[1:] & (where[1:] == where[:-1]) & (event[1:] == event[:-1])
+        seen: set[tuple[int, int]] = set()
+        for k in np.flatnonzero(apart | twice):
+            j = int(first[k]) if apart[k] else int(k) - 1
+            lines = events[event[j]].line, events[event[k]].line
+            if lines not in seen:
+                seen.add(lines)
+                one, two = (
+                    (
+                        events[event[x]].line,
+                        events[event[x]].program,
+                        tuple(map(int, np.unravel_index(lane[x], events[event[x]].mask.shape))),
+                    )
+                    if events[event[x]].mask.shape
+                    else (events[event[x]].line, events[event[x]].program, ())
+                    for x in (j, k)
+                )
+                yield Conflict(trial.sizes, name, int(where[k]), one, two)

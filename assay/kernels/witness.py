@@ -147,12 +147,19 @@ def bounds_witness(prover: Any, a: Access, answer: Answer) -> Witness | None:
     given, texts = _given(at, answer.point, prover.launch.parameters)
     events = _replayed(prover, at, program, given)
     for e in events or ():
-        if e.kind == a.kind and _same_place(e.node, a.node) and e.tensor is not None and e.outside.any():
-            lane = tuple(int(i) for i in np.argwhere(e.outside)[0]) if e.outside.shape else ()
-            index = int(e.offsets[lane])
-            message = f"{a.kind} of {a.tensor.name}[{index}], which has {e.tensor.count} elements"
-            return Witness(at.sizes, program, lane, index, e.tensor.count, e.line, f"{a.tensor.name} is accessed outside", message, texts)
+        if e.kind == a.kind and same_place(e.node, a.node) and e.tensor is not None and e.outside.any():
+            return outside_witness(at.sizes, e, texts)
     return None
+
+
+def outside_witness(sizes: Mapping[str, int], e: Event, elements: tuple[str, ...] = ()) -> Witness:
+    """The first lane of an access that goes outside."""
+    assert e.tensor is not None
+    lane = tuple(int(i) for i in np.argwhere(e.outside)[0]) if e.outside.shape else ()
+    index = int(np.asarray(e.offsets)[lane])
+    message = f"{e.kind} of {e.tensor.name}[{index}], which has {e.tensor.count} elements"
+    how = f"{e.tensor.name} is accessed outside"
+    return Witness(sizes, e.program, lane, index, e.tensor.count, e.line, how, message, elements)
 
 
 def fits_witness(prover: Any, f: Fits, a: Access, answer: Answer) -> Witness | None:
@@ -164,7 +171,7 @@ def fits_witness(prover: Any, f: Fits, a: Access, answer: Answer) -> Witness | N
     given, texts = _given(at, answer.point, prover.launch.parameters)
     events = _replayed(prover, at, program, given)
     for e in events or ():
-        if e.kind == "overflow" and _same_place(e.node, f.node):
+        if e.kind == "overflow" and same_place(e.node, f.node):
             wrong = (e.value < f.type.lo) | (e.value > f.type.hi)
             lane = tuple(int(i) for i in np.argwhere(wrong)[0]) if np.shape(e.value) else ()
             exact = int(np.asarray(e.value)[lane])
@@ -186,12 +193,15 @@ def promise_witness(prover: Any, h: Hint, answer: Answer) -> Witness | None:
     program = _program(prover, at)
     given, texts = _given(at, answer.point, prover.launch.parameters)
     for e in _replayed(prover, at, program, given) or ():
-        if e.kind == "hint" and _same_place(e.node, h.node):
-            return Witness(at.sizes, program, (), 0, None, e.line, "does not hold", f"what {h.kind} promises the compiler is false", texts)
+        if e.kind == "hint" and same_place(e.node, h.node):
+            return Witness(
+                at.sizes, program, (), 0, None, e.line, "does not hold", f"what {h.kind} promises the compiler is false", texts
+            )
     return None
 
 
-def _same_place(a: ast.AST, b: ast.AST) -> bool:
+def same_place(a: ast.AST, b: ast.AST) -> bool:
+    """Whether two nodes are the same piece of source."""
     return a is b or (getattr(a, "lineno", 0), getattr(a, "col_offset", 0)) == (
         getattr(b, "lineno", 1),
         getattr(b, "col_offset", 1),

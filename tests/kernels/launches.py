@@ -37,24 +37,25 @@ _NORM = "x_ptr=f32[M,N] w_ptr=f32[N] mean_ptr=f32[M] rstd_ptr=f32[M] stride=N M=
 
 LAUNCHED = {x.kernel: x for x in [
     launched("add", "vector_add.py", "cdiv(n, BLOCK)", "x_ptr=f32[n] y_ptr=f32[n] out_ptr=f32[n] n=1..2**31-1 BLOCK=1024"),
-    launched("softmax", "softmax.py", "P", "x_stride=1..2**15 out_stride=1..2**15 n_rows=1..60000 n_cols=1..1024 BLOCK=1024 P=1..1024",
-             "x_ptr=f32[n_rows,n_cols; x_stride,1]", "out_ptr=f32[n_rows,n_cols; out_stride,1]",
+    launched("softmax", "softmax.py", "P", "x_stride=1..2**15 out_stride=1..2**15 n_rows=1..60000 n_cols=1..1024 BLOCK=1024 "
+             "P=1..1024", "x_ptr=f32[n_rows,n_cols; x_stride,1]", "out_ptr=f32[n_rows,n_cols; out_stride,1]",
              assume=("x_stride >= n_cols", "out_stride >= n_cols")),
     launched("matmul", "matmul.py", "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)",
              f"{_MATRICES} M=1..2**15 N=1..2**15 K=1..2**15 BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 GROUP_M=8"),
     launched("matmul_blocks", "matmul.py", "(cdiv(M, BLOCK_M), cdiv(N, BLOCK_N))",
              f"{_MATRICES} M=1..2**20 N=1..2**20 K=1..2**20 BLOCK_M=128 BLOCK_N=256 BLOCK_K=64"),
     launched("forward", "layer_norm.py", "M", f"{_NORM} y_ptr=f32[M,N] b_ptr=f32[N] N=1..2**14 eps=f32 BLOCK=1024"),
-    launched("backward_dx", "layer_norm.py", "M", f"{_NORM} dx_ptr=f32[M,N] dy_ptr=f32[M,N] dw_ptr=f32[GROUP,N] db_ptr=f32[GROUP,N] "
-             "lock_ptr=i32[2*GROUP] N=1..4096 GROUP=64 BLOCK=4096"),
+    launched("backward_dx", "layer_norm.py", "M", f"{_NORM} dx_ptr=f32[M,N] dy_ptr=f32[M,N] dw_ptr=f32[GROUP,N] "
+             "db_ptr=f32[GROUP,N] lock_ptr=i32[2*GROUP] N=1..4096 GROUP=64 BLOCK=4096"),
     launched("backward_dwdb", "layer_norm.py", "cdiv(N, BLOCK_N)", "dw_ptr=f32[M,N] db_ptr=f32[M,N] final_dw_ptr=f32[N] "
              "final_db_ptr=f32[N] M=1..2**14 N=1..2**14 BLOCK_M=32 BLOCK_N=128"),
-    launched("dropout", "dropout.py", "cdiv(n, BLOCK)", "x_ptr=f32[n] out_ptr=f32[n] n=1..2**31-1 p=f32 seed=0..2**31-1 BLOCK=1024"),
+    launched("dropout", "dropout.py", "cdiv(n, BLOCK)",
+             "x_ptr=f32[n] out_ptr=f32[n] n=1..2**31-1 p=f32 seed=0..2**31-1 BLOCK=1024"),
     launched("attention", "attention.py", "(cdiv(n_ctx, BLOCK_M), Z*n_heads)",
-             f"{_HEADS} lse_ptr=f32[Z,n_heads,n_ctx] scale=f32 stride_h=n_ctx*D stride_n=D n_heads=1..64 Z=1..64 n_ctx=1..2**16 D=64 "
-             "BLOCK_M=128 BLOCK_N=64 CAUSAL=True", "stride_z=i64 n_heads*stride_h"),
-    launched("embedding", "embedding.py", "(cdiv(n, BLOCK_N), cdiv(D, BLOCK_D))", "table_ptr=f32[V,D] out_ptr=f32[n,D] n=1..2**16 "
-             "D=1..2**14 V=1..2**16 BLOCK_N=32 BLOCK_D=128", "idx_ptr=i64[n] in 0..V-1"),
+             f"{_HEADS} lse_ptr=f32[Z,n_heads,n_ctx] scale=f32 stride_h=n_ctx*D stride_n=D n_heads=1..64 Z=1..64 n_ctx=1..2**16 "
+             "D=64 BLOCK_M=128 BLOCK_N=64 CAUSAL=True", "stride_z=i64 n_heads*stride_h"),
+    launched("embedding", "embedding.py", "(cdiv(n, BLOCK_N), cdiv(D, BLOCK_D))", "table_ptr=f32[V,D] out_ptr=f32[n,D] "
+             "n=1..2**16 D=1..2**14 V=1..2**16 BLOCK_N=32 BLOCK_D=128", "idx_ptr=i64[n] in 0..V-1"),
     launched("paged_read", "embedding.py", "(S, max_pages)", "cache_ptr=f16[P,PAGE,D] out_ptr=f16[S,max_pages*PAGE,D] "
              "max_pages=1..2**10 S=1..256 P=1..2**16 D=1..128 PAGE=16 BLOCK_D=128", "table_ptr=i32[S,max_pages] in 0..P-1",
              "length_ptr=i32[S] in 0..max_pages*PAGE", assume=("S*max_pages <= 2**16",)),
@@ -65,7 +66,7 @@ LAUNCHED = {x.kernel: x for x in [
 
 @dataclass(frozen=True)
 class Fault:
-    """`old` replaced by `new` in the source; `found` is (kind, a line that has this text) of the refutation that it must cause."""
+    """`old` replaced by `new` in the source must be refuted: an obligation of this kind, at a line that has the text `at`."""
 
     kernel: str
     old: str
@@ -89,10 +90,10 @@ FAULTS = [
     Fault("softmax", "", "", "int32", "row * x_stride", args=("n_rows=1..2**17",)),
     Fault("matmul", "% M", "% N", "bounds", "tl.load(a_ptrs"),
     Fault("matmul", "offs_bn[None, :] * stride_bn", "offs_bn[None, :] * stride_bk", "bounds", "tl.load(b_ptrs"),
-    Fault("matmul", "mask=offs_k[None, :] < K - k * BLOCK_K", "mask=offs_k[None, :] <= K - k * BLOCK_K", "bounds", "tl.load(a_ptrs"),
+    Fault("matmul", "offs_k[None, :] < K - k * BLOCK_K", "offs_k[None, :] <= K - k * BLOCK_K", "bounds", "tl.load(a_ptrs"),
     Fault("matmul", "(offs_cm[:, None] < M) & (offs_cn[None, :] < N)", "(offs_cm[:, None] < M)", "bounds", "tl.store(c_ptrs"),
-    Fault("matmul", "(offs_cm[:, None] < M) & (offs_cn[None, :] < N)", "(offs_cm[:, None] < N) & (offs_cn[None, :] < M)", "bounds",
-          "tl.store(c_ptrs"),
+    Fault("matmul", "(offs_cm[:, None] < M) & (offs_cn[None, :] < N)", "(offs_cm[:, None] < N) & (offs_cn[None, :] < M)",
+          "bounds", "tl.store(c_ptrs"),
     Fault("matmul", "a_ptrs += BLOCK_K * stride_ak", "a_ptrs += BLOCK_K * stride_am", "bounds", "tl.load(a_ptrs"),
     Fault("matmul", "pid_n = (pid % in_group) // rows", "pid_n = (pid % in_group) // GROUP_M", "race", "tl.store(c_ptrs"),
     Fault("matmul", "", "", "int32", "offs_am[:, None] * stride_am", args=("M=1..2**17", "K=1..2**17", "N=1..2**10")),
@@ -121,8 +122,8 @@ FAULTS = [
     Fault("attention", "off_z = off_zh // n_heads", "off_z = off_zh // (n_heads + 1)", "race", "tl.store(out_ptrs"),
     Fault("attention", "off_h = off_zh % n_heads", "off_h = off_zh", "bounds", "q = tl.load"),
     Fault("attention", "off_z.to(tl.int64) * stride_z + off_h.to(tl.int64) * stride_h", "off_zh * stride_h", "int32", "base ="),
-    Fault("embedding", "idx = tl.load(idx_ptr + rows, mask=rows < n, other=0)", "idx = tl.load(idx_ptr + rows, other=0)", "bounds",
-          "tl.load(idx_ptr"),
+    Fault("embedding", "idx = tl.load(idx_ptr + rows, mask=rows < n, other=0)", "idx = tl.load(idx_ptr + rows, other=0)",
+          "bounds", "tl.load(idx_ptr"),
     Fault("embedding", "", "", "bounds", "tl.load(table_ptr", args=("idx_ptr=i64[n]",)),
     Fault("embedding", "", "", "bounds", "tl.load(table_ptr", args=("idx_ptr=i64[n] in 0..V",)),
     Fault("embedding", "idx[:, None] * D + cols[None, :], mask=mask", "idx[:, None] * n + cols[None, :], mask=mask", "bounds",

@@ -92,7 +92,7 @@ def _symbol(k: int, lo: int, hi: int) -> Symbol:
     if found is None:
         found = _symbols[k, lo, hi] = Symbol()
         found.mark = variable(_SYMBOLS + k, 2)
-        found.key, found.free, found.lo, found.hi = (2, k, lo, hi), found.mark.free, lo, hi
+        found.key, found.free, found.sizes, found.lo, found.hi = (2, k, lo, hi), found.mark.free, frozenset(), lo, hi
     return found
 
 

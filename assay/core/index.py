@@ -1,9 +1,15 @@
 """Integer index expressions, simplified at construction.
 
     Ix   = c + sum k * atom                      c, k integers; terms sorted by atom, no zero coefficient
-    atom = Var(level, n)      0 <= var < n
-         | Div(e, c)          floor(e / c), c > 0; it is the only non-affine atom: e % c is e - c * (e // c)
+    atom = Var(level, n)      0 <= var < n; n is an integer, or an Ix over sizes
+         | Div(e, c)          floor(e / c), c > 0: e % c is e - c * (e // c)
          | Val(e)             an integer scalar expression read as an index
+         | Size(name, lo, hi) an integer that is fixed for a run
+         | Product(a, b, ...) atoms multiplied: with sizes an Ix is a polynomial in normal form
+         | Quotient(e, c)     floor(e / c), c > 0 an Ix over sizes
+
+An *extent* (of an axis, of a loop) is an integer or an Ix over sizes alone, which may stand wherever an integer is asked
+for: it can be added, multiplied, divided; comparing it asks core/sizes.py, which answers for all sizes or states a guard.
 
 Everything is interned: equal expressions are the same object, also across threads (an object is published complete, by
 `setdefault`, which is atomic).  The range of a variable is part of the variable,
@@ -15,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,17 +29,19 @@ if TYPE_CHECKING:
     from assay.core.lang import E
 
 _EMPTY: frozenset[Var] = frozenset()
+_NO_SIZES: frozenset[Size] = frozenset()
 _fresh = itertools.count(1 << 20)
 
 
 class Var:
     """A loop variable or tensor axis: 0 <= var < n.  `level` is its canonical name."""
 
-    __slots__ = ("free", "hi", "key", "level", "lo", "n")
+    __slots__ = ("free", "hi", "key", "level", "lo", "n", "sizes")
     level: int
     n: int
     key: tuple[Any, ...]
     free: frozenset[Var]
+    sizes: frozenset[Size]
     lo: int
     hi: int
 
@@ -44,11 +52,12 @@ class Var:
 class Div:
     """floor(e / c), c > 0."""
 
-    __slots__ = ("c", "e", "free", "hi", "key", "lo")
+    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
     e: Ix
     c: int
     key: tuple[Any, ...]
     free: frozenset[Var]
+    sizes: frozenset[Size]
     lo: int
     hi: int
 
@@ -59,10 +68,11 @@ class Div:
 class Val:
     """The value of an integer scalar expression, as an index; its range is that of the expression."""
 
-    __slots__ = ("e", "free", "hi", "key", "lo")
+    __slots__ = ("e", "free", "hi", "key", "lo", "sizes")
     e: E
     key: tuple[Any, ...]
     free: frozenset[Var]
+    sizes: frozenset[Size]
     lo: int
     hi: int
 
@@ -70,17 +80,65 @@ class Val:
         return f"<{self.e!r}>"
 
 
-Atom: TypeAlias = Var | Div | Val
+class Size:
+    """An integer in lo..hi that is fixed for a run: the extent of an axis of an input, say."""
+
+    __slots__ = ("free", "hi", "key", "lo", "name", "sizes")
+    name: str
+    key: tuple[Any, ...]
+    free: frozenset[Var]
+    sizes: frozenset[Size]
+    lo: int
+    hi: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Product:
+    """Atoms multiplied, in the order of their keys; none of them is a product."""
+
+    __slots__ = ("factors", "free", "hi", "key", "lo", "sizes")
+    factors: tuple[Factor, ...]
+    key: tuple[Any, ...]
+    free: frozenset[Var]
+    sizes: frozenset[Size]
+    lo: int
+    hi: int
+
+    def __repr__(self) -> str:
+        return "*".join(map(repr, self.factors))
+
+
+class Quotient:
+    """floor(e / c), where c > 0 is an expression over sizes."""
+
+    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
+    e: Ix
+    c: Ix
+    key: tuple[Any, ...]
+    free: frozenset[Var]
+    sizes: frozenset[Size]
+    lo: int
+    hi: int
+
+    def __repr__(self) -> str:
+        return f"({self.e!r})//({self.c!r})"
+
+
+Factor: TypeAlias = Var | Div | Val | Size | Quotient
+Atom: TypeAlias = Var | Div | Val | Size | Product | Quotient
 Terms: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
 class Ix:
     """c + sum k * atom, with the interval [lo, hi] it lies in and the variables it depends on."""
 
-    __slots__ = ("c", "free", "hi", "key", "lo", "terms")
+    __slots__ = ("c", "free", "hi", "key", "lo", "sizes", "terms")
     c: int
     terms: Terms
     free: frozenset[Var]
+    sizes: frozenset[Size]
     lo: int
     hi: int
     key: tuple[Any, ...]
@@ -102,19 +160,25 @@ class Ix:
     def __rsub__(self, other: Ix | Var | int) -> Ix:
         return affine(((1, ix(other)), (-1, self)))
 
-    def __mul__(self, k: int) -> Ix:
-        return affine(((k, self),))
+    def __mul__(self, k: Ix | Var | int) -> Ix:
+        return affine(((k, self),)) if type(k) is int else polynomial().multiply(self, ix(k))
 
     __rmul__ = __mul__
 
     def __neg__(self) -> Ix:
         return affine(((-1, self),))
 
-    def __floordiv__(self, c: int) -> Ix:
+    def __floordiv__(self, c: Ix | int) -> Ix:
         return floordiv(self, c)
 
-    def __mod__(self, c: int) -> Ix:
+    def __rfloordiv__(self, e: int) -> Ix:
+        return floordiv(ix(e), self)
+
+    def __mod__(self, c: Ix | int) -> Ix:
         return self - c * floordiv(self, c)
+
+    def __rmod__(self, e: int) -> Ix:
+        return ix(e) % self
 
     @property
     def is_const(self) -> bool:
@@ -125,10 +189,75 @@ class Ix:
         """Whether it is affine in variables: no division, no value."""
         return all(type(a) is Var for a, _ in self.terms)
 
+    @property
+    def is_extent(self) -> bool:
+        """Whether it depends on sizes, and on nothing else."""
+        return bool(self.sizes) and not self.free and not any(True for _ in values(self))
+
+    # What follows is for extents, which stand for integers; other indices are compared by identity.
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, Ix | int):
+            d = self - other
+            if not d.terms or d.is_extent:
+                return sizes().holds("eq", d)
+        return NotImplemented
+
+    def __lt__(self, other: Ix | int) -> bool:
+        return sizes().holds("ge", other - self - 1)
+
+    def __le__(self, other: Ix | int) -> bool:
+        return sizes().holds("ge", ix(other) - self)
+
+    def __gt__(self, other: Ix | int) -> bool:
+        return sizes().holds("ge", self - other - 1)
+
+    def __ge__(self, other: Ix | int) -> bool:
+        return sizes().holds("ge", self - other)
+
+    def __bool__(self) -> bool:
+        return not (self.is_const or self.is_extent) or not sizes().holds("eq", self)
+
+    def __abs__(self) -> Ix:
+        return self if self >= 0 else -self
+
+    def __index__(self) -> int:
+        return sizes().specialise(self)
+
+    def __float__(self) -> float:
+        return float(sizes().specialise(self))
+
+    def __truediv__(self, other: Any) -> Any:
+        return float(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / float(self)
+
+
+def polynomial() -> Any:
+    """The arithmetic of expressions with sizes (loaded on first use: concrete programs have none)."""
+    from assay.core import polynomial
+
+    return polynomial
+
+
+def sizes() -> Any:
+    """The decisions about extents."""
+    from assay.core import sizes
+
+    return sizes
+
 
 _vars: dict[tuple[int, int], Var] = {}
 _divs: dict[tuple[Ix, int], Div] = {}
 _vals: dict[E, Val] = {}
+_sizes: dict[tuple[str, int, int], Size] = {}
+_products: dict[tuple[Factor, ...], Product] = {}
+_size_quotients: dict[tuple[Ix, Ix], Quotient] = {}
 _ixs: dict[tuple[int, Terms], Ix] = {}
 _quotients: dict[tuple[Ix, int], Ix] = {}
 
@@ -138,8 +267,12 @@ def variable(level: int, n: int) -> Var:
     found = _vars.get((level, n))
     if found is None:
         made = Var()
-        made.level, made.n, made.key, made.lo, made.hi = level, n, (0, level, n), 0, n - 1
+        made.level, made.n, made.lo = level, n, 0
         made.free = frozenset((made,))
+        if type(n) is Ix:
+            made.key, made.hi, made.sizes = (0, level, -1, n.key), n.hi - 1, n.sizes
+        else:
+            made.key, made.hi, made.sizes = (0, level, n), n - 1, _NO_SIZES
         found = _vars.setdefault((level, n), made)
     return found
 
@@ -147,6 +280,41 @@ def variable(level: int, n: int) -> Var:
 def fresh(n: int) -> Var:
     """A variable that occurs nowhere else yet."""
     return variable(next(_fresh), n)
+
+
+def size(name: str, lo: int = 1, hi: int = 1 << 40) -> Ix:
+    """The size `name`, an integer in lo..hi, as an expression."""
+    found = _sizes.get((name, lo, hi))
+    if found is None:
+        made = Size()
+        made.name, made.lo, made.hi, made.key, made.free = name, lo, hi, (3, name, lo, hi), _EMPTY
+        made.sizes = frozenset((made,))
+        found = _sizes.setdefault((name, lo, hi), made)
+    return from_atom(found) if lo != hi else _ix(lo, ())
+
+
+def product(factors: Iterable[Factor]) -> Atom:
+    """Two or more atoms multiplied, as an atom."""
+    ordered = tuple(sorted(factors, key=lambda a: a.key))
+    found = _products.get(ordered)
+    if found is None:
+        made = Product()
+        made.factors, made.key = ordered, (4, tuple([a.key for a in ordered]))
+        made.free, made.sizes = _EMPTY.union(*(a.free for a in ordered)), _NO_SIZES.union(*(a.sizes for a in ordered))
+        made.lo, made.hi = polynomial().product_interval(ordered)
+        found = _products.setdefault(ordered, made)
+    return found
+
+
+def quotient(e: Ix, c: Ix) -> Ix:
+    """floor(e / c) as an atom; floordiv, which simplifies, is the way to make it."""
+    found = _size_quotients.get((e, c))
+    if found is None:
+        made = Quotient()
+        made.e, made.c, made.key, made.free, made.sizes = e, c, (5, e.key, c.key), e.free, e.sizes | c.sizes
+        made.lo, made.hi = polynomial().quotient_interval(e, c)
+        found = _size_quotients.setdefault((e, c), made)
+    return from_atom(found)
 
 
 def _ix(c: int, terms: Terms) -> Ix:
@@ -157,11 +325,18 @@ def _ix(c: int, terms: Terms) -> Ix:
         made.free = _EMPTY.union(*(a.free for a, _ in terms)) if terms else _EMPTY
         made.key = (c, tuple((a.key, k) for a, k in terms))
         made.lo, made.hi = _interval(c, terms)
+        made.sizes = _NO_SIZES
+        for a, _ in terms:
+            if a.sizes:
+                made.sizes |= a.sizes
+        if made.sizes:
+            made.lo, made.hi = polynomial().interval(made)
         found = _ixs.setdefault((c, terms), made)
     return found
 
 
-def _atom(a: Atom) -> Ix:
+def from_atom(a: Atom) -> Ix:
+    """The atom as an expression."""
     return _ix(0, ((a, 1),))
 
 
@@ -170,9 +345,9 @@ def ix(x: Ix | Var | Val | int) -> Ix:
     if isinstance(x, Ix):
         return x
     if isinstance(x, Var):
-        return _atom(x) if x.n != 1 else _ix(0, ())
+        return from_atom(x) if x.hi or x.sizes else _ix(0, ())
     if isinstance(x, Val):
-        return _atom(x)
+        return from_atom(x)
     return _ix(int(x), ())
 
 
@@ -181,16 +356,18 @@ def value(e: E) -> Ix:
     found = _vals.get(e)
     if found is None:
         made = Val()
-        made.e, made.key, made.free, made.lo, made.hi = e, (2, e.digest, e.id), e.free, e.lo, e.hi
+        made.e, made.key, made.free, made.lo, made.hi, made.sizes = e, (2, e.digest, e.id), e.free, e.lo, e.hi, _NO_SIZES
         found = _vals.setdefault(e, made)
-    return _atom(found) if found.lo != found.hi else _ix(found.lo, ())
+    return from_atom(found) if found.lo != found.hi else _ix(found.lo, ())
 
 
 def affine(parts: Iterable[tuple[int, Ix]]) -> Ix:
-    """sum of k * e over the (k, e) in `parts`."""
+    """sum of k * e over the (k, e) in `parts`; a k may be an extent."""
     c = 0
     total: dict[Atom, int] = {}
     for k, e in parts:
+        if type(k) is Ix:
+            k, e = 1, polynomial().multiply(k, e)
         c += k * e.c
         for a, q in e.terms:
             total[a] = total.get(a, 0) + k * q
@@ -365,7 +542,7 @@ def _high(e: Ix, g: int) -> Terms:
 def _sum_nested(e: Ix, c: int) -> Ix | None:
     for a, k in e.terms:
         if k == 1 and type(a) is Div:
-            return floordiv(a.e + a.c * (e - _atom(a)), a.c * c)
+            return floordiv(a.e + a.c * (e - from_atom(a)), a.c * c)
     return None
 
 
@@ -384,21 +561,26 @@ def _exceeds(e: Ix) -> bool:
     return e.lo < -(1 << 63) or e.hi >= 1 << 63
 
 
-def floordiv(e: Ix, c: int) -> Ix:
-    """floor(e / c).  Raises ValueError unless c > 0.
+def floordiv(e: Ix, c: Ix | int) -> Ix:
+    """floor(e / c).  Raises ValueError unless c > 0 for all sizes.
 
     No rule is applied whose dividend may leave int64, in which it will be computed: v % 4 + 1 has the range 1..4, but
     (v % 4 + 1) % 4 == (v + 1) % 4 only where v + 1 does not wrap.
     """
+    if type(c) is not int:
+        return polynomial().divide(e, ix(c))
     if c <= 0:
         raise ValueError(f"index division by {c}; the divisor must be a positive integer")
     if not e.terms:
         return _ix(e.c // c, ())
     found = _quotients.get((e, c))
-    return found if found is not None else _quotients.setdefault((e, c), _quotient(e, c))
+    if found is None:
+        found = _quotients.setdefault((e, c), polynomial().divide(e, ix(c)) if e.sizes else divide_by_constant(e, c))
+    return found
 
 
-def _quotient(e: Ix, c: int) -> Ix:
+def divide_by_constant(e: Ix, c: int) -> Ix:
+    """floor(e / c) by `RULES`, or as an atom."""
     for rule in RULES:
         result = rule.apply(e, c)
         if result is not None and not any(type(a) is Div and _exceeds(a.e) for a, _ in result.terms):
@@ -406,43 +588,82 @@ def _quotient(e: Ix, c: int) -> Ix:
     found = _divs.get((e, c))
     if found is None:
         made = Div()
-        made.e, made.c, made.key, made.free = e, c, (1, e.key, c), e.free
+        made.e, made.c, made.key, made.free, made.sizes = e, c, (1, e.key, c), e.free, e.sizes
         made.lo, made.hi = e.lo // c, e.hi // c
         found = _divs.setdefault((e, c), made)
-    return _atom(found)
+    return from_atom(found)
 
 
 # ------------------------------------------------------------------------------------------------ walks
 
 
+def factors(a: Atom) -> tuple[Factor, ...]:
+    """The atoms that `a` is a product of."""
+    return a.factors if type(a) is Product else (a,)  # type: ignore[return-value]
+
+
 def values(e: Ix) -> Iterable[Val]:
     """The Val atoms of `e`, those under divisions too."""
-    for a, _ in e.terms:
-        if type(a) is Val:
-            yield a
-        elif type(a) is Div:
-            yield from values(a.e)
+    for term, _ in e.terms:
+        for a in factors(term):
+            if type(a) is Val:
+                yield a
+            elif type(a) is Div or type(a) is Quotient:
+                yield from values(a.e)
 
 
-def divisions(e: Ix) -> Iterable[Div]:
-    """The Div atoms of `e`, outermost first."""
-    for a, _ in e.terms:
+def divisions(e: Ix) -> Iterable[Div | Quotient]:
+    """The divisions in `e`, outermost first."""
+    for term, _ in e.terms:
+        for a in factors(term):
+            if type(a) is Div or type(a) is Quotient:
+                yield a
+                yield from divisions(a.e)
+
+
+def rewrite(e: Ix, atom: Callable[[Var | Val], Ix], size: Callable[[Size], Ix] = lambda s: from_atom(s)) -> Ix:
+    """`e` with every variable and value replaced by atom(it), every size by size(it), simplified again."""
+
+    def replaced(a: Factor) -> Ix:
         if type(a) is Div:
-            yield a
-            yield from divisions(a.e)
+            return floordiv(rewrite(a.e, atom, size), a.c)
+        if type(a) is Quotient:
+            c = rewrite(a.c, atom, size)
+            return floordiv(rewrite(a.e, atom, size), c if c.terms else c.c)
+        return size(a) if type(a) is Size else atom(a)  # type: ignore[arg-type]
 
-
-def rewrite(e: Ix, atom: Callable[[Var | Val], Ix]) -> Ix:
-    """`e` with every variable and value replaced by atom(it), simplified again."""
     parts: list[tuple[int, Ix]] = [(1, _ix(e.c, ()))]
     for a, k in e.terms:
-        parts.append((k, floordiv(rewrite(a.e, atom), a.c) if type(a) is Div else atom(a)))  # type: ignore[arg-type]
+        if type(a) is Product:
+            parts.append((k, polynomial().multiply(*map(replaced, a.factors))))
+        else:
+            parts.append((k, replaced(a)))  # type: ignore[arg-type]
     return affine(parts)
 
 
-def evaluate(e: Ix, env: Callable[[Var | Val], Any]) -> Any:
-    """The value of `e`, given those of its variables and values (integers or integer arrays)."""
+def evaluate(e: Ix, env: Callable[[Any], Any]) -> Any:
+    """The value of `e`, given those of its variables, values and sizes (integers or integer arrays)."""
     result: Any = e.c
-    for a, k in e.terms:
-        result = result + k * (evaluate(a.e, env) // a.c if type(a) is Div else env(a))  # type: ignore[arg-type]
+    for term, k in e.terms:
+        part: Any = k
+        for a in factors(term):
+            if type(a) is Div:
+                part = part * (evaluate(a.e, env) // a.c)
+            elif type(a) is Quotient:
+                part = part * (evaluate(a.e, env) // evaluate(a.c, env))
+            else:
+                part = part * env(a)
+        result = result + part
     return result
+
+
+def within(i: Ix, n: int) -> bool:
+    """Whether 0 <= i < n is seen to hold for all values of the atoms."""
+    if type(n) is int:
+        return 0 <= i.lo and i.hi < n
+    return polynomial().nonnegative(i) and polynomial().nonnegative(n - 1 - i)
+
+
+def extents(shape: Sequence[Any]) -> tuple[int, ...]:
+    """The shape with extents that are known made integers."""
+    return tuple([n.c if type(n) is Ix and not n.terms else n for n in shape])

@@ -17,8 +17,9 @@ from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.dtypes import DTYPES, DType
 from assay.core.errors import AssayError, UserError
-from assay.core.index import Ix, Var, fresh, ix, variable
+from assay.core.index import Ix, Var, fresh, ix, size, variable
 from assay.core.lang import E, Program, T
+from assay.core.polynomial import LIMIT
 from assay.core.row import TABLE
 
 # What a name stands for: a tensor, an index variable, an expression, or the accumulators of a fold.
@@ -178,10 +179,15 @@ class _Parser:
     def program(self) -> Program:
         self.expect("program")
         name = self.word("the name of the program")
+        if self.accept("["):
+            self.many("]", self.size)
         self.expect("(")
         inputs = self.many(")", self.input)
         self.expect(":")
         effects: list[T] = []
+        guards: list[E] = []
+        while self.accept("guard"):
+            guards.append(self.scalar())
         while not self.is_("return"):
             if self.accept("effects"):
                 effects = self.tensor_list("effects")
@@ -194,7 +200,19 @@ class _Parser:
         outputs = self.tensor_list("return") if self.token.kind != "end" else []
         if self.token.kind != "end":
             self.expected("',' or the end of the program")
-        return self.build(at, lambda: lang.program(inputs, outputs, effects, name))
+        return self.build(at, lambda: lang.program(inputs, outputs, effects, name, guards))
+
+    def size(self) -> None:
+        """n: 1..64, or n: 1.. without a stated end"""
+        at = self.token.at
+        name = self.word("the name of a size")
+        self.expect(":")
+        lo = self.natural("the least value of the size")
+        self.expect("..")
+        hi = self.natural("the largest value of the size") if self.token.kind == "int" else LIMIT
+        if hi < lo:
+            self.fail(f"the size {name} has no value in {lo}..{hi}", at)
+        self.define(name, size(name, lo, hi), at)
 
     def input(self) -> T:
         at = self.token.at
@@ -208,7 +226,19 @@ class _Parser:
 
     def shape(self) -> list[int]:
         self.expect("[")
-        return self.many("]", lambda: self.natural("a size"))
+        return self.many("]", lambda: self.extent("a size"))
+
+    def extent(self, what: str) -> int:
+        """An integer, or an expression over sizes."""
+        at = self.token.at
+        if self.token.kind == "int" and self.ahead(1) not in ("*", "+", "-", "//", "%"):
+            return self.natural(what)
+        if self.token.kind not in ("name", "quoted", "int") and not self.is_("("):
+            self.expected(what)
+        n = self.index()
+        if not (n.is_const or n.is_extent):
+            self.fail(f"{what} depends on sizes only", at)
+        return n.c if n.is_const else n  # type: ignore[return-value]
 
     def tensor_list(self, where: str) -> list[T]:
         found = [self.tensor(where)]
@@ -249,12 +279,12 @@ class _Parser:
 
     def dim(self, count: Iterator[int]) -> int | None:
         at = self.token.at
-        if self.token.kind == "int":
-            self.pos += 1
+        if self.ahead(1) != ":":
+            self.extent("an axis, as in i:64")
             return None
         name = self.word("an axis, as in i:64")
         self.expect(":")
-        n = self.natural("the size of the axis")
+        n = self.extent("the size of the axis")
         self.define(name, ix(variable(next(count), n)), at)
         return n
 
@@ -435,8 +465,8 @@ class _Parser:
         return token.text in self.names and not called
 
     def is_loop(self) -> bool:
-        """Whether `(name:size` follows: max(k:128) is a fold, max(x, y) a function."""
-        return self.ahead(1) == "(" and self.ahead(3) == ":" and self.ahead(4).isdigit()
+        """Whether `(name:size` follows: max(k:128) is a fold, max(x, y) and max(0:i64, x) are functions."""
+        return self.ahead(1) == "(" and self.ahead(3) == ":" and self.ahead(4) not in DTYPES
 
     def unknown(self) -> NoReturn:
         near = difflib.get_close_matches(self.token.text, (*self.names, *TABLE, *FOLDS), n=3)
@@ -474,7 +504,7 @@ class _Parser:
         at_loop = self.token.at
         loop = self.word("a loop variable")
         self.expect(":")
-        n = self.natural("the number of steps")
+        n = self.extent("the number of steps")
         v = fresh(n)
         outer = dict(self.names)
         if kind != "fold":
@@ -498,7 +528,7 @@ class _Parser:
         self.names = outer
         if [s.dtype for s in steps] != [e.dtype for e in inits]:
             self.fail(f"steps of types {[s.dtype for s in steps]} for accumulators of types {[e.dtype for e in inits]}", at)
-        if n <= 1:
+        if type(n) is int and n <= 1:
             first, *rest = inits if n == 0 else steps
             return (first, *rest) if rest else first
         known = [b or (e.dtype.lo, e.dtype.hi) if not e.dtype.is_float else (0, 0) for b, e in zip(bounds, inits, strict=True)]
@@ -508,7 +538,7 @@ class _Parser:
 
     def accumulators(self, v: Var, inits: list[E], bounds: list[tuple[int, int] | None]) -> list[E]:
         """What the accumulators are in the steps; with a single step they are the initial values."""
-        if v.n == 1:
+        if type(v.n) is int and v.n == 1:
             return inits
         return [lang.acc(v, k, e.dtype, b) for k, (e, b) in enumerate(zip(inits, bounds, strict=True))]
 
@@ -548,13 +578,13 @@ class _Parser:
             self.pos += 1
             right = self.factor()
             if operator == "*":
-                if not (left.is_const or right.is_const):
-                    self.fail("an index is a sum of integer multiples: one side of * must be an integer", at)
-                left = left * right.c if right.is_const else right * left.c
-            elif not right.is_const or right.c < 1:
-                self.fail(f"the divisor of {operator} in an index must be a positive integer", at)
+                if not (left.is_const or right.is_const or left.sizes or right.sizes):
+                    self.fail("an index is a sum of integer multiples: one side of * must be an integer or depend on sizes", at)
+                left = left * right
+            elif not (right.is_const or right.is_extent) or right.lo < 1:
+                self.fail(f"the divisor of {operator} in an index must be a positive integer, or positive for all sizes", at)
             else:
-                left = left // right.c if operator == "//" else left % right.c
+                left = left // right if operator == "//" else left % right
         return left
 
     def factor(self) -> Ix:

@@ -14,7 +14,14 @@ Names occur only here; tensors and shared subexpressions are named in topologica
     FOLD        sum(k:128) E, prod, max, min, any, all (from +0, 1, -inf, +inf, false, true)
                 fold(k:128; a=E, b=E in lo..hi) (E, E)          steps over the accumulators; `in`: their range
     shared      { v0 = E  v1 = E  E } wherever a tensor's or a fold's expression stands
-    ix          integers, axes, values; + - * // % as in Python
+    ix          integers, axes, values, sizes; + - * // % as in Python
+
+Sizes stand in front, with their ranges; guards are conditions that they must satisfy:
+
+    program f[m: 1..64, n: 1..](x: f32[m,n + 1]):
+      guard le([n]:i64, [2*m]:i64)
+      t0[i:m] = sum(k:n) x[i,k + 1]
+      return t0
 """
 
 from __future__ import annotations
@@ -28,15 +35,17 @@ from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.index import Atom, Div, Ix, Val, Var
+from assay.core.index import Atom, Div, Ix, Product, Quotient, Size, Val, Var
 from assay.core.lang import E, Program, T, accumulators, axes, bodies, constant_value, is_const, reading_order
 from assay.core.parser import parse
+from assay.core.polynomial import LIMIT
 from assay.core.row import TABLE
 
 WIDTH = 100  # a subexpression of more characters gets a name of its own
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
-KEYWORDS = frozenset(("program", "return", "effects", "require", "scan", "scatter", "over", "at", "set", "extern", "in", "fold",
-                      "sum", "prod", "max", "min", "any", "all", "true", "false", "nan", "inf", "none", "bitcast"))  # fmt: skip
+KEYWORDS = frozenset(("program", "guard", "return", "effects", "require", "scan", "scatter", "over", "at", "set", "extern", "in",
+                      "fold", "sum", "prod", "max", "min", "any", "all", "true", "false", "nan", "inf", "none",
+                      "bitcast"))  # fmt: skip
 SUGAR = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any", "and": "all"}
 
 
@@ -49,7 +58,9 @@ def lines(program: Program, *, definition: Callable[[Names, T], list[str]] | Non
     """(tensor defined there or None, line) of the text, in order; `definition` prints a tensor (default Names.definition)."""
     names = Names(program)
     inputs = ", ".join(f"{names.of[t]}: {type_text(t.dtype, t.shape)}" for t in program.inputs)
-    yield None, f"program {quoted(program.name)}({inputs}):"
+    yield None, f"program {quoted(program.name)}{_sizes_text(program)}({inputs}):"
+    for e in program.guards:
+        yield None, f"  guard {_Scope(names, (e,), ()).text(e)}"
     for t in names.order:
         for line in (definition or Names.definition)(names, t):
             yield t, "  " + line
@@ -61,7 +72,18 @@ def lines(program: Program, *, definition: Callable[[Names, T], list[str]] | Non
 
 def type_text(dtype: DType, shape: Sequence[int]) -> str:
     """f32[64,128]"""
-    return f"{dtype.name}[{','.join(map(str, shape))}]"
+    return f"{dtype.name}[{','.join(map(extent_text, shape))}]"
+
+
+def extent_text(n: int) -> str:
+    """64, or n + 1"""
+    return sum_text(n, repr) if isinstance(n, Ix) else str(n)
+
+
+def _sizes_text(program: Program) -> str:
+    """[m: 1..64, n: 1..]: the largest possible end is left out."""
+    ends = [f"{quoted(s.name)}: {s.lo}..{s.hi if s.hi < LIMIT else ''}" for s in program.sizes]
+    return f"[{', '.join(ends)}]" if ends else ""
 
 
 def quoted(name: str) -> str:
@@ -98,7 +120,7 @@ class Names:
     """The names of one program's tensors, and the text of each definition."""
 
     def __init__(self, program: Program) -> None:
-        taken = frozenset(t.name for t in program.inputs)
+        taken = frozenset(t.name for t in program.inputs) | frozenset(s.name for s in program.sizes)
         self.order = reading_order(program.roots)
         self.roots: dict[T, _Scope] = {}
         self.of: dict[T, str] = {t: quoted(t.name) for t in program.inputs}
@@ -129,17 +151,17 @@ class Names:
             return [f"{name} = extern {json.dumps(t.name)}({args}; {parameters}; {t.output}): {type_}{interval}"]
         if t.kind == "scatter":
             root = _root(self, t)
-            over = ",".join(f"{v}:{n}" for v, n in zip(root.axes, t.domain, strict=True))
+            over = ",".join(f"{v}:{extent_text(n)}" for v, n in zip(root.axes, t.domain, strict=True))
             at = ",".join(index_text(i, root) for i in t.indices)
             head = f"{name} = scatter {self.of[t.base]} over [{over}]"
             return _block(head, root.statements, f"at [{at}] {t.combine or 'set'} {root.text(t.body)}")
         if t.kind == "scan":
             root = _root(self, t)
-            named = [f"{v}:{n}" for v, n in zip(root.axes, domain(t), strict=True)]
-            dims = ",".join((*named[: t.axis], str(t.shape[t.axis]), *named[t.axis :]))
+            named = [f"{v}:{extent_text(n)}" for v, n in zip(root.axes, domain(t), strict=True)]
+            dims = ",".join((*named[: t.axis], extent_text(t.shape[t.axis]), *named[t.axis :]))
             return _block(f"{name}[{dims}] =", root.statements, f"scan({t.k}) {root.text(t.body)}")
         root = _root(self, t)
-        head = f"{name}[{','.join(f'{v}:{n}' for v, n in zip(root.axes, t.shape, strict=True))}] ="
+        head = f"{name}[{','.join(f'{v}:{extent_text(n)}' for v, n in zip(root.axes, t.shape, strict=True))}] ="
         result = root.text(t.body)
         if t.kind == "require":
             narrowed = "" if t.dtype.is_float or (t.lo, t.hi) == (t.body.lo, t.body.hi) else f", {t.lo}..{t.hi}"
@@ -162,7 +184,7 @@ def _stated_effects(program: Program) -> tuple[T, ...]:
     for k in reversed(range(len(program.checks) + 1)):
         stated = program.checks[k:]
         try:
-            if lang.program(program.inputs, program.outputs, stated, program.name) is program:
+            if lang.program(program.inputs, program.outputs, stated, program.name, program.guards) is program:
                 return stated
         except UserError:  # not well formed: shown all the same
             return program.checks
@@ -408,11 +430,11 @@ class _Scope:
         known = monoid_fold(e)
         ranges = [_range_text(a) for a in accumulators(e)]
         if known:
-            head = f"{SUGAR[known[0]]}({s.loop}:{e.attr.n}{ranges[0]})"
+            head = f"{SUGAR[known[0]]}({s.loop}:{extent_text(e.attr.n)}{ranges[0]})"
         else:
             inits = e.args[: len(e.args) // 2]
             states = ", ".join(f"{a}={self.text(x)}{r}" for a, x, r in zip(s.accs, inits, ranges, strict=True))
-            head = f"fold({s.loop}:{e.attr.n}; {states})"
+            head = f"fold({s.loop}:{extent_text(e.attr.n)}; {states})"
         result = ", ".join([s.text(x) for x in s.roots])
         return "\n".join(_block(head, s.statements, f"({result})" if len(s.roots) > 1 else result))
 
@@ -440,7 +462,8 @@ def sum_text(e: Ix, atom: Callable[[Var | Val], str]) -> str:
     if not e.terms:
         return str(e.c)
     if len(e.terms) == 1 and e.c == 0 and e.terms[0][1] == 1 and not isinstance(e.terms[0][0], Div):
-        return atom(e.terms[0][0])
+        text = _atom_text(e.terms[0][0], atom)
+        return text[1:-1] if isinstance(e.terms[0][0], Quotient) else text
     parts, c = remainders(e)
     written: list[tuple[int, str]] = []
     for k, x, modulus in parts:
@@ -448,10 +471,10 @@ def sum_text(e: Ix, atom: Callable[[Var | Val], str]) -> str:
             text = f"{_factor(x.e, atom)}//{x.c}"
             text = f"({text})%{modulus}" if modulus else text
         elif modulus:
-            text = f"{_factor(x, atom)}%{modulus}" if isinstance(x, Ix) else f"{atom(x)}%{modulus}"
+            text = f"{_factor(x, atom) if isinstance(x, Ix) else _atom_text(x, atom)}%{modulus}"
         else:
             assert not isinstance(x, Ix)
-            text = atom(x)
+            text = _atom_text(x, atom)
         if k != 1 and (isinstance(x, Div) or modulus):
             text = f"({text})"  # 2*(i//3) is not 2*i//3, and -(i//3) is not -i//3
         written.append((k, f"{abs(k)}*{text}" if abs(k) != 1 else text))
@@ -467,9 +490,23 @@ def sum_text(e: Ix, atom: Callable[[Var | Val], str]) -> str:
     return out
 
 
+def _atom_text(a: Atom, atom: Callable[[Var | Val], str]) -> str:
+    """An atom as a factor of a term."""
+    if isinstance(a, Size):
+        return quoted(a.name)
+    if isinstance(a, Product):
+        return "*".join(_atom_text(x, atom) for x in a.factors)
+    if isinstance(a, Div):
+        return f"({_factor(a.e, atom)}//{a.c})"
+    if isinstance(a, Quotient):
+        return f"({_factor(a.e, atom)}//{_factor(a.c, atom)})"
+    return atom(a)
+
+
 def _factor(e: Ix, atom: Callable[[Var | Val], str]) -> str:
     text = sum_text(e, atom)
-    simple = len(e.terms) == 1 and e.c == 0 and e.terms[0][1] == 1 and not isinstance(e.terms[0][0], Div)
+    single = len(e.terms) == 1 and e.c == 0 and e.terms[0][1] == 1 and not isinstance(e.terms[0][0], Div | Product | Quotient)
+    simple = single or (not e.terms and e.c >= 0)
     return text if simple else f"({text})"
 
 

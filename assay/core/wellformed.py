@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from assay.core import dtypes as dt
 from assay.core.errors import AssayError, InternalError
-from assay.core.index import Div, Ix, Val, Var, floordiv, ix, rewrite
+from assay.core.index import Div, Ix, Quotient, Val, Var, factors, floordiv, ix, rewrite, within
 from assay.core.lang import E, Program, T, accumulators, as_index, axes, bodies, const_bits, order, walk
 from assay.core.row import TABLE
 from assay.core.text import Names, domain, lines
@@ -56,7 +56,7 @@ def _definition(names: Names, t: T) -> list[str]:
 
 def faults(t: T) -> Iterator[str]:
     """What is wrong with the tensor `t` itself."""
-    if any(n < 0 for n in t.shape):
+    if any(type(n) is int and n < 0 for n in t.shape):
         yield f"negative size in the shape {list(t.shape)}"
     reads: frozenset[T] = frozenset()
     for e in bodies(t):
@@ -92,7 +92,7 @@ def _tensor_faults(t: T, reads: frozenset[T]) -> Iterator[str]:
     elif t.kind == "scan":
         if t.body.op != "fold" or not 0 <= t.k < len(t.body.args) // 2:
             yield f"scans accumulator {t.k} of {_short(t.body)}"
-        elif t.shape[t.axis] != t.body.attr.n + 1 or t.dtype is not t.body.args[t.k].dtype:
+        elif ix(t.shape[t.axis]) is not ix(t.body.attr.n) + 1 or t.dtype is not t.body.args[t.k].dtype:
             yield f"a scan of {t.body.attr.n} steps has {t.shape[t.axis]} states of type {t.dtype.name}"
     elif t.kind == "scatter":
         reads |= t.base.itself
@@ -134,7 +134,8 @@ def _node_faults(e: E) -> Iterator[str]:
         yield from _load_faults(e)
     elif e.op == "idx":
         yield from _index_faults(e.attr)
-        if (e.attr.lo, e.attr.hi) != (e.lo, e.hi) or not e.dtype.is_integer or e.free != e.attr.free:
+        interval = (0, 0) if e.dtype.is_float and e.attr.is_extent else (e.attr.lo, e.attr.hi)
+        if interval != (e.lo, e.hi) or not (e.dtype.is_integer or e.attr.is_extent) or e.free != e.attr.free:
             yield f"an index in {e.attr.lo}..{e.attr.hi} as a value of type {e.dtype.name} in {e.lo}..{e.hi}"
     elif e.op == "acc":
         if e.free != e.attr[0].free:
@@ -181,7 +182,7 @@ def _load_faults(e: E) -> Iterator[str]:
         yield f"{len(idx)} indices and type {e.dtype.name} for {t!r}"
     for i in idx:
         yield from _index_faults(i)
-    if e.op == "load_or_zero" and all(0 <= i.lo and i.hi < n for i, n in zip(idx, t.shape, strict=False)):
+    if e.op == "load_or_zero" and all(within(i, n) for i, n in zip(idx, t.shape, strict=False)):
         yield "a load_or_zero that is always inside is a load"
     if e.free != frozenset[Var]().union(*(i.free for i in idx)):
         yield "the free variables are not those of the indices"
@@ -196,7 +197,7 @@ def _fold_faults(e: E) -> Iterator[str]:
     if len(e.args) % 2 or not half or [x.dtype for x in inits] != [x.dtype for x in steps] or e.dtype is not inits[0].dtype:
         yield f"inits of types {[x.dtype for x in inits]}, steps of types {[x.dtype for x in steps]}"
         return
-    if v.n < 2:
+    if type(v.n) is int and v.n < 2:
         yield f"a fold of {v.n} steps"
     if any(v in x.free for x in inits) and v.level == 1 + max((u.level for x in inits for u in x.free), default=-1):
         yield f"the loop variable {v!r} occurs in an init"
@@ -233,12 +234,12 @@ def _unbound(e: E) -> frozenset[E]:
 def _index_faults(i: Ix) -> Iterator[str]:
     if any(k == 0 for _, k in i.terms) or [a.key for a, _ in i.terms] != sorted(a.key for a, _ in i.terms):
         yield f"the terms of the index {i!r} are not in order"
-    for a, _ in i.terms:
-        if isinstance(a, Var) and a.n == 1:
+    for a in (a for term, _ in i.terms for a in factors(term)):
+        if isinstance(a, Var) and type(a.n) is int and a.n == 1:
             yield f"the variable {a!r} of size 1 is the index 0"
         elif isinstance(a, Val) and (not a.e.dtype.is_integer or as_index(a.e).terms != ((a, 1),)):
             yield f"the value {_short(a.e)} in an index is not in normal form"
-        elif isinstance(a, Div):
+        elif isinstance(a, Div | Quotient):
             yield from _index_faults(a.e)
             if floordiv(a.e, a.c).terms != ((a, 1),):
                 yield f"the division {a!r} in an index is not in normal form"

@@ -227,4 +227,4 @@ def _quotients(lo: int, hi: int, k: int) -> Interval:
 def _index(atom: Atom) -> Ix:
     if isinstance(atom, Var):
         return ix(atom)
-    return index_.value(atom.e) if isinstance(atom, Val) else index_.floordiv(atom.e, atom.c)
+    return index_.value(atom.e) if isinstance(atom, Val) else index_.from_atom(atom)

@@ -72,7 +72,7 @@ def _with_last_axis(p: Program, last: dict[T, int]) -> Program:
         if t in last:
             made = _move_last(made, last[t])
         new[t] = made
-    return program(p.inputs, [new[t] for t in p.outputs], checks(p, new), p.name)
+    return program(p.inputs, [new[t] for t in p.outputs], checks(p, new), p.name, p.guards)
 
 
 def _move_last(t: T, k: int) -> T:

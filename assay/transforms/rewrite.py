@@ -58,7 +58,7 @@ def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T
         made = new[t] = replace(rewrite_tensor(t, on_load, new.__getitem__) if touched else t)
         if made.kind == "let" and t not in whole and inlined(t, made):
             gone.add(t)
-    return program(p.inputs, [new[t] for t in p.outputs], checks(p, new), p.name)
+    return program(p.inputs, [new[t] for t in p.outputs], checks(p, new), p.name, p.guards)
 
 
 def checks(p: Program, new: Mapping[T, T]) -> list[T]:

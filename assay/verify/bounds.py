@@ -21,12 +21,12 @@ from typing import Any, TypeAlias
 
 from assay.core.errors import Unsound
 from assay.core.index import Atom as IndexAtom
-from assay.core.index import Div, Ix, Val, Var, affine, divisions, ix, value, values
+from assay.core.index import Div, Ix, Quotient, Size, Val, Var, affine, divisions, from_atom, ix, values, within
 from assay.core.lang import E, Program, T, axes, bodies, walk
 from assay.core.text import Names, domain, sum_text
 from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
-from assay.verify.integers import Answer, Fact, Goal, Hypothesis, decide, magnitude, split, value_at
+from assay.verify.integers import END, Answer, Fact, Goal, Hypothesis, decide, magnitude, split, value_at
 from assay.verify.terms import Atom
 from assay.verify.verdict import Verdict
 
@@ -57,7 +57,7 @@ class Obligation:
     status: str
     how: str
     text: Texts
-    node: E | Ix | Div | None = None
+    node: E | Ix | Div | Quotient | None = None
     answer: Answer | None = None
     asked: Callable[[], Iterable[Fact]] = tuple
 
@@ -134,7 +134,7 @@ class Texts:
         name = self.names.of[o.tensor]
         if isinstance(o.node, E):
             return f"{name}: {self.names.place(o.tensor, o.node)[0]}"
-        if isinstance(o.node, Ix | Div):
+        if isinstance(o.node, Ix | Div | Quotient):
             e = o.node if isinstance(o.node, Ix) else o.node.e // o.node.c
             return f"{name}: {self._index(o, e)}"
         if o.tensor.kind == "scatter" and o.kind == "bounds":
@@ -155,8 +155,8 @@ class Texts:
         variables = self._variables(o)
         found: dict[str, Any] = {}
         for a, x in point.items():
-            if isinstance(a, Var):
-                found[variables.get(a, repr(a))] = x
+            if isinstance(a, Var | Size):
+                found[variables.get(a, repr(a)) if isinstance(a, Var) else a.name] = x
             elif a.op == "load":
                 t, idx = a.attr
                 at = [value_at(i, point) for i in idx]
@@ -171,7 +171,7 @@ class Texts:
             indices = o.node.attr[1]
         elif o.tensor.kind == "scatter" and o.kind == "bounds":
             indices = o.tensor.indices
-        elif isinstance(o.node, Ix | Div):
+        elif isinstance(o.node, Ix | Div | Quotient):
             indices = (o.node if isinstance(o.node, Ix) else o.node.e,)
         else:
             return None
@@ -193,7 +193,7 @@ class Proof:
     guarded: frozenset[tuple[T, E]]
     in_bounds: frozenset[tuple[T, E]]
     wide: frozenset[T]
-    floors: frozenset[tuple[T, Div]]
+    floors: frozenset[tuple[T, Div | Quotient]]
 
     @property
     def verdict(self) -> Verdict:
@@ -245,7 +245,7 @@ class ProvenProgram:
         """The width of index arithmetic that is wide enough for `t`: 32 or 64."""
         return 64 if t in self.proof.wide else 32
 
-    def truncates(self, t: T, division: Div) -> bool:
+    def truncates(self, t: T, division: Div | Quotient) -> bool:
         """Whether C's truncating division is right for this division in `t`."""
         return (t, division) not in self.proof.floors
 
@@ -325,16 +325,25 @@ class _Prover:
         self.guarded: set[tuple[T, E]] = set()
         self.in_bounds: set[tuple[T, E]] = set()
         self.wide: set[T] = set()
-        self.floors: set[tuple[T, Div]] = set()
+        self.floors: set[tuple[T, Div | Quotient]] = set()
+        self.given: Path = frozenset(h for e in program.guards for h in split(e, True))
+
+    def _decide(self, goal: Goal, path: Path = _ALWAYS) -> Answer:
+        """`decide` for all sizes that the guards of the program admit."""
+        return decide(goal, path | self.given)
+
+    def _asked(self, goal: Goal, *alternatives: Path) -> Callable[[], Iterable[Fact]]:
+        """The goal under each of the alternatives (without any: under no hypothesis but the guards)."""
+        return lambda: [Fact(goal, p | self.given) for p in alternatives or (_ALWAYS,)]
 
     def run(self) -> Proof:
         for t in self.text.names.order:
-            if 0 not in domain(t) or t.kind == "extern":
+            if not any(type(n) is int and n == 0 for n in domain(t)) or t.kind == "extern":
                 self._tensor(t)
         return Proof(self.program, tuple(self.obligations), frozenset(self.guarded), frozenset(self.in_bounds),
                      frozenset(self.wide), frozenset(self.floors))  # fmt: skip
 
-    def _owe(self, kind: str, t: T, status: str, how: str, node: E | Ix | Div | None = None,
+    def _owe(self, kind: str, t: T, status: str, how: str, node: E | Ix | Div | Quotient | None = None,
              answer: Answer | None = None, asked: Callable[[], Iterable[Fact]] = tuple) -> None:  # fmt: skip
         self.obligations.append(Obligation(kind, t, status, how, self.text, node, answer, asked))
 
@@ -347,15 +356,15 @@ class _Prover:
                 continue
             goal = _inside(e.attr[0].shape, e.attr[1])
             if _intervals_suffice(e):
-                self._owe("bounds", t, PROVED, _how_intervals(e.attr[1]), e, asked=_asked(goal))
+                self._owe("bounds", t, PROVED, _how_intervals(e.attr[1]), e, asked=self._asked(goal))
                 continue
             known = known or paths(t)
             self._load(t, e, goal, known[e])
         if t.kind == "scatter":
             goal = _inside(t.shape, t.indices)
-            answer = decide(goal)
+            answer = self._decide(goal)
             how = _how_intervals(t.indices) if answer.how == "intervals" else answer.how
-            self._owe("bounds", t, answer.status, how, None, answer, _asked(goal))
+            self._owe("bounds", t, answer.status, how, None, answer, self._asked(goal))
         if t.kind == "require":
             self._require(t)
         self._width(t, nodes, loads, known)
@@ -364,11 +373,11 @@ class _Prover:
     def _load(self, t: T, e: E, goal: Goal, alternatives: set[Path]) -> None:
         if alternatives != {_ALWAYS}:
             self.guarded.add((t, e))
-            free = decide(goal)
+            free = self._decide(goal)
             if free.status == PROVED:
                 alternatives = {_ALWAYS}
                 self.guarded.discard((t, e))
-        asked = _asked(goal, *sorted(alternatives, key=_path_key))
+        asked = self._asked(goal, *sorted(alternatives, key=_path_key))
         answers = [decide(f.goal, f.hypotheses) for f in asked()]
         worst = next((a for s in (REFUTED, UNKNOWN) for a in answers if a.status == s), None)
         if worst is not None:
@@ -382,11 +391,11 @@ class _Prover:
     def _require(self, t: T) -> None:
         kind = "bounds" if t.message.startswith("[IndexError]") else "check"
         goal = Goal(condition=t.cond)
-        answer = decide(goal)
+        answer = self._decide(goal)
         if answer.status == PROVED:
-            self._owe(kind, t, PROVED, f"always holds: {answer.how}", None, answer, _asked(goal))
+            self._owe(kind, t, PROVED, f"always holds: {answer.how}", None, answer, self._asked(goal))
         else:
-            self._owe(kind, t, KEPT, "checked at run time", None, answer, _asked(goal))
+            self._owe(kind, t, KEPT, "checked at run time", None, answer, self._asked(goal))
 
     # -------------------------------------------------------------------------------------------- width
 
@@ -400,28 +409,32 @@ class _Prover:
         addressed += [((1,), (e.attr,), e) for e in nodes if e.op == "idx"]
         if t.kind == "scatter":
             addressed.append((t.shape, t.indices, None))
-        why, wide = "int32: intervals", f"int64: {t.size} elements" if t.size > INT32[1] else ""
+        why, wide = "int32: intervals", f"int64: {t.size} elements" if _most(t.size) > INT32[1] else ""
         small: list[tuple[tuple[int, ...], tuple[Ix, ...]]] = []
         large: list[Fact] = []
         for shape, indices, e in addressed:
-            if sum(s * magnitude(i) for s, i in zip(_strides(shape), indices, strict=True)) <= INT32[1]:
+            if sum(_most(s) * magnitude(i) for s, i in zip(_strides(shape), indices, strict=True)) <= INT32[1]:
                 small.append((shape, indices))
                 continue
-            goal = _narrow(shape, indices)
-            narrow = decide(goal)
-            if narrow.status == PROVED:
-                why = f"int32: {narrow.how}"
-                small.append((shape, indices))
-                continue
-            wide = wide or f"int64: an index {_reaches([i for i, _, _ in goal.ranges], narrow)}"
+            if any(isinstance(n, Ix) for n in shape) or any(i.sizes for i in indices):
+                wide = wide or "int64: for all sizes"
+            else:
+                goal = _narrow(shape, indices)
+                narrow = self._decide(goal)
+                if narrow.status == PROVED:
+                    why = f"int32: {narrow.how}"
+                    small.append((shape, indices))
+                    continue
+                wide = wide or f"int64: an index {_reaches([i for i, _, _ in goal.ranges], narrow)}"
             known = known or paths(t)
             for i in indices:
-                goal = Goal(tuple((p, *INT64) for p in _divided(i)))
+                parts = [p for p in _divided(i) if e is None or p is not i or not p.sizes]  # a load with sizes is in bounds
+                goal = Goal(tuple((p, *INT64) for p in parts))
                 for path in sorted(known[e], key=_path_key) if e is not None else [_ALWAYS]:
-                    full = decide(goal, path)
+                    full = self._decide(goal, path)
                     if full.status != PROVED:
                         self.wide.add(t)
-                        self._owe("width", t, full.status, full.how, i if full.point else e, full, _asked(goal, path))
+                        self._owe("width", t, full.status, full.how, i if full.point else e, full, self._asked(goal, path))
                         return
                     large.append(Fact(goal, path))
         if wide:
@@ -433,12 +446,12 @@ class _Prover:
     def _sign(self, t: T, nodes: list[E]) -> None:
         for d in dict.fromkeys(_divisions(t, nodes)):
             goal = Goal(((d.e, 0, max(0, d.e.hi)),))
-            answer = decide(goal)
+            answer = self._decide(goal)
             if answer.status == PROVED:
-                self._owe("sign", t, PROVED, answer.how, d, answer, _asked(goal))
+                self._owe("sign", t, PROVED, answer.how, d, answer, self._asked(goal))
             else:
                 self.floors.add((t, d))
-                self._owe("sign", t, KEPT, "emitted as a floor division", d, answer, _asked(goal))
+                self._owe("sign", t, KEPT, "emitted as a floor division", d, answer, self._asked(goal))
 
 
 def _divisions(t: T, nodes: list[E]) -> Iterator[Div]:
@@ -458,12 +471,10 @@ def _path_key(p: Path) -> list[tuple[int, int, bool]]:
 
 
 def _inside(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
-    return Goal(tuple((i, 0, n - 1) for i, n in zip(indices, shape, strict=True)))
-
-
-def _asked(goal: Goal, *alternatives: Path) -> Callable[[], Iterable[Fact]]:
-    """The goal under each of the alternatives (without any: under no hypothesis)."""
-    return lambda: [Fact(goal, p) for p in alternatives or (_ALWAYS,)]
+    ranges: list[tuple[Ix, int, int]] = []
+    for i, n in zip(indices, shape, strict=True):
+        ranges += [(i, 0, END), (n - 1 - i, 0, END)] if isinstance(n, Ix) else [(i, 0, n - 1)]
+    return Goal(tuple(ranges))
 
 
 def _narrow(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
@@ -474,12 +485,18 @@ def _narrow(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
 
 def _intervals_suffice(load: E) -> bool:
     t, indices = load.attr
-    return all(0 <= i.lo and i.hi < n for i, n in zip(indices, t.shape, strict=True))
+    return all(map(within, indices, t.shape))
 
 
 def _how_intervals(indices: tuple[Ix, ...]) -> str:
     checked = any(a.e.op == "load" and a.e.attr[0].kind == "require" for i in indices for a in values(i))
+    if any(i.sizes for i in indices):
+        return "signs"
     return "intervals, by a run-time check" if checked else "intervals"
+
+
+def _most(n: int) -> int:
+    return n.hi if isinstance(n, Ix) else n
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
@@ -504,13 +521,13 @@ def _steps(indices: Iterable[Ix]) -> tuple[Ix, ...]:
             term = affine(((k, _of(a)),))
             total = total + term
             found[term] = found[total] = None
-            if isinstance(a, Div):
-                found.update(dict.fromkeys(_steps((a.e,))))
+            for d in divisions(term):
+                found.update(dict.fromkeys(_steps((d.e,))))
     return tuple(found)
 
 
 def _of(a: IndexAtom) -> Ix:
-    return ix(a) if isinstance(a, Var) else a.e // a.c if isinstance(a, Div) else value(a.e)
+    return from_atom(a)
 
 
 def _reaches(parts: Iterable[Ix], answer: Answer) -> str:

@@ -4,9 +4,11 @@ The order is from cheap to dear, and every step is sound on its own:
 
     intervals    the ranges that every index expression carries (definition 6.4)
     guards       the same, with the linear bounds that the hypotheses state
+    signs        for all sizes: by corners and digits (core/polynomial.py)
     samples      ~256 points, to refute
     exhaustive   every point, where there are few: a complete decision
     z3           SimpleSolver under a resource limit, never a wall-clock limit: a busy machine changes no verdict
+    products     for all sizes: sums of products of the hypotheses, with a certificate (verify/products.py)
     portfolio    z3 again: quotients and remainders as variables, then the default solver
 
 An atom is what has no structure here: an index variable, a value read from an input, a float comparison, a fold.  Loads of
@@ -26,22 +28,28 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core import dtypes as dt
+from assay.core import index as index_
 from assay.core.errors import UserError
-from assay.core.index import Div, Ix, Var, ix
+from assay.core.index import Div, Ix, Quotient, Size, Val, Var, ix
 from assay.core.lang import E, T, as_index, axes, const, expand, index, is_const, op, select, substitute, substitute_all
+from assay.core.polynomial import LIMIT, limits, nonnegative
 from assay.core.row import Interval
 from assay.semantics.ranges import Facts
+from assay.verify import products
+from assay.verify.points import draw
 from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
 
 Hypothesis: TypeAlias = "tuple[E, bool]"  # a condition, and whether it holds
 
 SAMPLES = 256
+SIZED_SAMPLES = 448
 FEW = 1 << 15  # points that are evaluated rather than asking z3
 BOX = 300_000  # points that are evaluated where z3 has no answer
 NODES = 600  # a larger question is not asked
 RLIMIT = 1_000_000  # z3 resource units (about 4000 a millisecond), for each solver of the portfolio
 SEED = 0  # of z3's random choices; no verdict may depend on it
 PORTFOLIO = (("z3", Z3, True), ("z3 with quotients", Quotients, True), ("z3's default solver", Z3, False))
+END = 1 << 400  # a range that ends here has no upper end
 WIDE = 1 << 62  # beyond this numpy's int64 is not trusted, and Python integers are used
 
 
@@ -109,6 +117,8 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int | None) ->
     for q in stages:
         if _inside(q.goal, Facts(())):
             return Answer("proved", "intervals after inlining")
+        if _seen(q.goal):
+            return Answer("proved", "signs")
         if _inside(q.goal, Facts(q.hypotheses)):
             vacuous = not q.satisfiable(rlimit)
             return Answer("proved", "unreachable" if vacuous else "guards", unreachable=vacuous)
@@ -121,6 +131,13 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int | None) ->
 def _range(facts: Facts, a: Atom) -> Interval:
     """The range of an atom under the facts; floats have none."""
     return facts.interval(a) if isinstance(a, E) else facts.index(ix(a))
+
+
+def _seen(goal: Goal) -> bool:
+    """Whether each range is seen to hold for all sizes."""
+    if goal.condition is not None or not any(i.sizes for i, _, _ in goal.ranges):
+        return False
+    return all(nonnegative(i - lo) and (hi >= END or nonnegative(hi - i)) for i, lo, hi in goal.ranges)
 
 
 def _inside(goal: Goal, facts: Facts) -> bool:
@@ -190,7 +207,7 @@ def _in_domain(t: T, idx: tuple[Ix, ...]) -> E:
     """Whether every index lies in its axis of `t` (constantly true where the intervals say so)."""
     inside = const(True, dt.bool_)
     for i, n in zip(idx, t.shape, strict=True):
-        if i.lo < 0 or i.hi >= n:
+        if not index_.within(i, n):
             within = op("le", const(0, dt.i64), index(i)) & op("lt", index(i), const(n, dt.i64))
             inside = within if is_const(inside, True) else inside & within
     return inside
@@ -243,14 +260,32 @@ class Question:
         found: list[E] = []
         stack = [i]
         while stack:
-            for a, _ in stack.pop().terms:
-                if isinstance(a, Var):
-                    self.atoms[a] = a.lo, a.hi
-                elif isinstance(a, Div):
-                    stack.append(a.e)
-                else:
+            for a in (a for term, _ in stack.pop().terms for a in index_.factors(term)):
+                if isinstance(a, Div | Quotient):
+                    stack += (a.e, ix(a.c))
+                elif isinstance(a, Val):
                     found.append(a.e)
+                else:
+                    if isinstance(a, Var) and isinstance(a.n, Ix) and a not in self.atoms:
+                        stack.append(a.n)
+                    self.atoms[a] = a.lo, a.hi
         return found
+
+    @cached_property
+    def sized(self) -> bool:
+        """Whether it is asked for all sizes."""
+        return any(isinstance(a, Size) for a in self.atoms)
+
+    @cached_property
+    def limits(self) -> tuple[tuple[Size, ...], ...]:
+        """The products of sizes that are at most LIMIT."""
+        whole = limits((*self._indices(), *self.ends)) if self.sized else {}
+        return tuple(m for m in whole if all(s in self.atoms for s in m))  # type: ignore[return-value]
+
+    @cached_property
+    def ends(self) -> tuple[Ix, ...]:
+        """What is >= 0 because variables lie in axes whose extents depend on sizes."""
+        return tuple(a.n - 1 - ix(a) for a in self.atoms if isinstance(a, Var) and isinstance(a.n, Ix))
 
     @property
     def opaque(self) -> tuple[E, ...]:
@@ -260,6 +295,8 @@ class Question:
     @cached_property
     def wide(self) -> bool:
         """Whether some value may not fit int64 comfortably."""
+        if self.sized:
+            return True
         bound = max((abs(x) for interval in self.atoms.values() for x in interval), default=0)
         for i in self._indices():
             bound = max(bound, magnitude(i))
@@ -287,6 +324,8 @@ class Question:
         algebra = reading.algebra
         reading.read(self.nodes)
         holds = algebra.boolean(True)
+        for i in self.ends:
+            holds = algebra.both(holds, algebra.le(algebra.integer(0), reading.index(i)))
         for e, positive in self.hypotheses:
             x = reading.known[e]
             holds = algebra.both(holds, x if positive else algebra.negate(x))
@@ -325,6 +364,8 @@ class Question:
     @cached_property
     def sampled(self) -> tuple[bool, dict[Atom, int] | None]:
         """(some sample satisfies the hypotheses, a sample that refutes the goal)."""
+        if self.sized:
+            return self.judge(self.columns(draw(self.atoms, self.hypotheses, SIZED_SAMPLES)))
         rng = random.Random(0)
         ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
         ends |= {x for e in self.nodes if e.op == "const" for x in (e.lo, -e.lo)}
@@ -343,6 +384,8 @@ class Question:
 
     def judge(self, columns: dict[Atom, Any]) -> tuple[bool, dict[Atom, int] | None]:
         holds, goal = self.points(columns)
+        for m in self.limits:
+            holds = holds & (math.prod(columns[s] for s in m) <= LIMIT)
         bad = np.flatnonzero(holds & ~goal)
         if not len(bad):
             return bool(holds.any()), None
@@ -384,6 +427,9 @@ class Question:
         satisfiable, point = self.sampled
         if point is not None:
             return self._against("samples", point)
+        if self.sized and self._by_products():
+            vacuous = not satisfiable and products.refutes(products.System(tuple(self.hypotheses), self.ends))
+            return Answer("proved", "unreachable" if vacuous else "sums of products", unreachable=vacuous)
         if self.size <= FEW:
             return self._complete()
         for name, algebra, simple in PORTFOLIO if rlimit != 0 else ():
@@ -396,6 +442,14 @@ class Question:
         if self.size <= BOX:
             return self._complete()
         return Answer("unknown", f"undecided within {RLIMIT if rlimit is None else rlimit} z3 resource units", opaque=self.opaque)
+
+    def _by_products(self) -> bool:
+        """Whether each part of the goal is refuted to fail by sums of products."""
+        negated = [products.System(tuple(self.hypotheses), (*self.ends, fails)) for i, lo, hi in self.goal.ranges
+                   for fails in (lo - 1 - i, i - hi - 1)]  # fmt: skip
+        if self.goal.condition is not None:
+            negated.append(products.System((*self.hypotheses, (self.goal.condition, False)), self.ends))
+        return all(map(products.refutes, negated))
 
     def _complete(self) -> Answer:
         satisfiable, point = self.exhausted
@@ -432,8 +486,8 @@ def magnitude(i: Ix) -> int:
     total = abs(i.c)
     for a, k in i.terms:
         total += abs(k) * max(abs(a.lo), abs(a.hi))
-        if isinstance(a, Div):
-            total = max(total, magnitude(a.e))
+    for d in index_.divisions(i):
+        total = max(total, magnitude(d.e))
     return total
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
-from assay.core.index import Div, Ix, Var
+from assay.core.index import Div, Ix, Quotient, Size, Val, Var, factors, ix
 from assay.core.lang import E, expand
 from assay.core.row import TABLE, Interval
 
-Atom: TypeAlias = "Var | E"  # what has no structure here: a variable, or the value of an expression
+Atom: TypeAlias = "Var | Size | E"  # what has no structure here: a variable, a size, or the value of an expression
 
 
 def _mask(e: E) -> int:
@@ -186,12 +186,14 @@ class Reading:
         found = self.known.get(i)
         if found is None:
             found = self.algebra.integer(i.c)
-            for a, k in i.terms:
-                if isinstance(a, Div):
-                    x = self.algebra.floordiv(self.index(a.e), self.algebra.integer(a.c))
-                else:
-                    x = self.known[a] if isinstance(a, Var) else self.known[a.e]
-                found = found + k * x
+            for term, k in i.terms:
+                x: Any = k
+                for a in factors(term):
+                    if isinstance(a, Div | Quotient):
+                        x = x * self.algebra.floordiv(self.index(a.e), self.index(ix(a.c)))
+                    else:
+                        x = x * self.known[a.e if isinstance(a, Val) else a]
+                found = found + x
             self.known[i] = found
         return found
 

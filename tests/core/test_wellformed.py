@@ -71,7 +71,7 @@ BROKEN: list[tuple[str, Callable[[], T]]] = [
      lambda: raw_let((), raw_fold(L3, ZERO, lang.acc(L3, 1, dt.f32), lang.acc(L3, 0, dt.f32)))),
     ("is not kept", lambda: raw_let((), raw_fold(L4, const(0, dt.i64), BOUNDED + 1, BOUNDED))),
     ("accumulator 2 of a fold of 1", lambda: raw_let((4,), raw("proj", (ROW_SUM,), 2, dt.f32))),
-    ("of size 1 is the index 0", lambda: raw_let((1,), raw("load", (), (N, (index_._atom(variable(0, 1)),)), dt.i64))),
+    ("of size 1 is the index 0", lambda: raw_let((1,), raw("load", (), (N, (index_.from_atom(variable(0, 1)),)), dt.i64))),
     ("not in normal form", lambda: raw_let((4,), raw("load", (), (N, (index_.value(lang.index(II) + 1),)), dt.i64))),
     ("the condition has type f32", lambda: make_tensor("require", (), dt.f32, (0, 0), (), body=ZERO, cond=ZERO, message="m")),
     ("is wider than the body's", lambda: make_tensor(

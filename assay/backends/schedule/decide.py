@@ -183,5 +183,6 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
         stores = tuple(rebuild(t) for t in group.stores)
         final.update(zip(group.sources, stores or made, strict=True))
         kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason, stores))
-    result = lang.program(program.inputs, [final.get(t, t) for t in program.outputs], checks(program, final), program.name)
+    outputs = [final.get(t, t) for t in program.outputs]
+    result = lang.program(program.inputs, outputs, checks(program, final), program.name, program.guards)
     return result, Plan(tuple(kernels), log)

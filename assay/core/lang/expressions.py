@@ -15,7 +15,7 @@ from assay.core import dtypes as dt
 from assay.core import index as index_
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.index import Ix, Val, Var, ix, values
+from assay.core.index import Div, Ix, Val, Var, ix, values
 from assay.core.row import TABLE, Interval, Row, row
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ class E:
 
     `free` are the variables it depends on (an accumulator depends on its loop variable), `reads` the tensors it loads,
     `deps` the expressions it is built from (arguments and values inside indices), [lo, hi] contains every integer value.
+    `sized`: an index in it depends on sizes.  An idx of a float type is a size as a number, rounded to nearest.
     """
 
-    __slots__ = ("args", "attr", "deps", "digest", "dtype", "free", "has_fold", "hi", "id", "lo", "op", "reads")
+    __slots__ = ("args", "attr", "deps", "digest", "dtype", "free", "has_fold", "hi", "id", "lo", "op", "reads", "sized")
     op: str
     args: tuple[E, ...]
     attr: Any
@@ -53,6 +54,7 @@ class E:
     lo: int
     hi: int
     has_fold: bool
+    sized: bool
 
     def __repr__(self) -> str:
         if self.op == "const":
@@ -147,10 +149,28 @@ def index_digest(i: Ix) -> int:
     parts: list[tuple[int, int, int]] = []
     for a, k in i.terms:
         if isinstance(a, Var):
-            parts.append((a.level, a.n, k))
+            parts.append((a.level, extent_digest(a.n), k))
+        elif isinstance(a, Div):
+            parts.append((index_digest(a.e), a.c, k))
+        elif isinstance(a, Val):
+            parts.append((a.e.digest, -1, k))
         else:
-            parts.append((a.e.digest, -1, k) if isinstance(a, Val) else (index_digest(a.e), a.c, k))
+            parts.append((hash(tuple(map(_atom_digest, index_.factors(a)))), -2, k))
     return hash((i.c, tuple(parts)))
+
+
+def _atom_digest(a: index_.Factor) -> int:
+    """A hash of the structure of a factor."""
+    if isinstance(a, Var):
+        return hash((a.level, extent_digest(a.n)))
+    if isinstance(a, index_.Size):
+        return hash((code(a.name), a.lo, a.hi))
+    return hash((a.e.digest, -1)) if isinstance(a, Val) else hash((index_digest(a.e), extent_digest(a.c)))
+
+
+def extent_digest(n: Ix | int) -> int:
+    """A hash of an extent, the same in every process."""
+    return index_digest(n) if isinstance(n, Ix) else n
 
 
 def union(sets: Sequence[frozenset[Any]], empty: frozenset[Any]) -> frozenset[Any]:
@@ -181,7 +201,7 @@ def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: 
         reads = union([a.reads for a in args], NO_TENSORS)
         if op_ == "fold":
             free = free - attr.free
-            signature = (attr.level, attr.n)
+            signature = (attr.level, extent_digest(attr.n))
     elif op_ in LOADS:
         t, idx = attr
         deps = tuple(v.e for i in idx for v in values(i))
@@ -200,6 +220,7 @@ def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: 
     e.free, e.reads = free, reads
     e.deps = deps
     e.has_fold = op_ == "fold" or any(d.has_fold for d in deps)
+    e.sized = any(d.sized for d in deps) or (op_ == "idx" and bool(attr.sizes))
     e.digest = hash((code(op_), dtype.code, tuple([d.digest for d in deps]), 0 if signature is None else signature))
     return _nodes.setdefault(key, e)
 
@@ -211,8 +232,10 @@ _FORMAT = {"bool": "<?", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "u8"
 def const(v: Number, dtype: DType) -> E:
     """The constant `v` rounded (floats, to nearest even) or wrapped (integers) to `dtype`.
 
-    Interned by bits: +0 and -0 differ, there is one NaN.
+    Interned by bits: +0 and -0 differ, there is one NaN.  A number that depends on sizes is an idx.
     """
+    if type(v) is Ix:
+        return index(v, dtype)
     if dtype.is_float:
         return make_node("const", (), _float_bits(math.nan if v != v else float(v), dtype), dtype, (0, 0))
     if v != v or v in (math.inf, -math.inf):
@@ -290,7 +313,7 @@ def _index_operands(e: E) -> tuple[E, ...]:
     if e.op == "convert":
         x = e.args[0]
         return e.args if x.dtype.is_integer and e.dtype.lo <= x.lo and x.hi <= e.dtype.hi else ()
-    return e.args if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod") and _exact(e) else ()
+    return e.args if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod") and (e.sized or _exact(e)) else ()
 
 
 def _index_of(e: E) -> Ix:
@@ -312,8 +335,12 @@ def _index_of(e: E) -> Ix:
             result = a - b
         elif e.op == "mul" and (a.is_const or b.is_const):
             result = a * b.c if b.is_const else b * a.c
+        elif e.op == "mul" and e.sized:
+            result = a * b
         elif e.op in ("floordiv", "mod") and b.is_const and b.c > 0:
             result = a // b.c if e.op == "floordiv" else a % b.c
+        elif e.op in ("floordiv", "mod") and b.is_extent and b.lo > 0:
+            result = a // b if e.op == "floordiv" else a % b
     if result is None or result.lo < e.dtype.lo or result.hi > e.dtype.hi:
         result = index_.value(e)
     return result
@@ -339,8 +366,10 @@ def _interval(r: Row, args: tuple[E, ...], dtype: DType) -> Interval:
 
 
 def index(i: Index, dtype: DType = dt.i64) -> E:
-    """The integer `i` as a value of type `dtype`.  Raises UserError where it may not fit."""
+    """The integer `i` as a value of type `dtype`, a float type only for extents.  Raises UserError where it may not fit."""
     e = as_index(i)
+    if dtype.is_float and (e.is_extent or e.is_const):
+        return const(e.c, dtype) if e.is_const else make_node("idx", (), e, dtype, (0, 0))
     if e.lo <= e.hi and not (dtype.lo <= e.lo and e.hi <= dtype.hi):  # over an empty axis there is no value
         raise UserError(f"the index {e!r} lies in [{e.lo}, {e.hi}], which does not fit {dtype.name}")
     if e.is_const:
@@ -358,7 +387,7 @@ def load(t: T, *indices: Index) -> E:
 def load_or_zero(t: T, *indices: Index) -> E:
     """t[indices], or 0 outside the domain (pads)."""
     idx = tuple(as_index(i) for i in indices)
-    inside = len(idx) == len(t.shape) and all(0 <= i.lo and i.hi < n for i, n in zip(idx, t.shape, strict=True))
+    inside = len(idx) == len(t.shape) and all(index_.within(i, n) for i, n in zip(idx, t.shape, strict=True))
     return _load("load" if inside else "load_or_zero", t, idx)
 
 
@@ -384,7 +413,8 @@ def op(name: str, *args: Operand) -> E:
         if isinstance(a, E):
             nodes.append(a)
         elif isinstance(a, Ix | Var):
-            nodes.append(index(a, like if like is not None and like.is_integer else dt.i64))
+            number = like is not None and (like.is_integer or (like.is_float and isinstance(a, Ix) and a.is_extent))
+            nodes.append(index(a, like if like is not None and number else dt.i64))
         elif like is None:
             raise UserError(f"{name}{args!r}: at least one argument must be an expression")
         else:

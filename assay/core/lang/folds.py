@@ -45,9 +45,9 @@ def folds(n: int, inits: Sequence[E], step: Callable[..., E | tuple[E, ...]]) ->
     A left fold, in this order.  n = 0 gives the inits, n = 1 the step applied once.
     """
     inits = tuple(inits)
-    if n == 0:
+    if type(n) is int and n == 0:
         return inits
-    if n == 1:
+    if type(n) is int and n == 1:
         once = step(*inits, ix(0))
         return once if isinstance(once, tuple) else (once,)
     v = fresh(n)

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from assay.core.errors import UserError
-from assay.core.lang.expressions import LOADS, E
+from assay.core.index import Ix, Size
+from assay.core.lang.expressions import LOADS, E, walk
 from assay.core.lang.tensors import T, bodies, order
 
 
@@ -15,14 +16,17 @@ class Program:
     """inputs -> outputs.  `checks` are all its requires: where several fail, the error is that of the first in this order.
 
     `effects` are the checks that must hold although no output reads them.  Interned: equal programs are the same object.
+
+    With sizes it means a program for each choice of them (core/lang/bind.py) that satisfies the `guards`.
     """
 
-    __slots__ = ("checks", "effects", "inputs", "name", "outputs")
+    __slots__ = ("checks", "effects", "guards", "inputs", "name", "outputs")
     name: str
     inputs: tuple[T, ...]
     outputs: tuple[T, ...]
     checks: tuple[T, ...]
     effects: tuple[T, ...]
+    guards: tuple[E, ...]
 
     def __repr__(self) -> str:
         return f"<program {self.name}({', '.join(map(repr, self.inputs))}) -> {list(self.outputs)}>"
@@ -37,11 +41,17 @@ class Program:
         """Every tensor of the program that is not an input, in an order in which it can be computed."""
         return [t for t in order(self.roots) if t.kind != "input"]
 
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that it depends on, by name."""
+        return tuple(sorted(_sizes_of(self), key=lambda s: s.key))
+
 
 _programs: dict[tuple[Any, ...], Program] = {}
 
 
-def program(inputs: Sequence[T], outputs: Sequence[T], effects: Sequence[T] = (), name: str = "f") -> Program:
+def program(inputs: Sequence[T], outputs: Sequence[T], effects: Sequence[T] = (), name: str = "f",
+            guards: Sequence[E] = ()) -> Program:  # fmt: skip
     """The program.  Its checks are the requires that outputs or effects read, in reading order, then `effects` as listed.
 
     A listed require stands where it is listed, also if an output reads it.
@@ -59,14 +69,39 @@ def program(inputs: Sequence[T], outputs: Sequence[T], effects: Sequence[T] = ()
             raise UserError(f"program {name} reads {t!r}, which is not among its inputs {list(inputs)}")
     if len({t.name for t in inputs}) != len(inputs):
         raise UserError(f"program {name}: two inputs have the same name: {[t.name for t in inputs]}")
-    key = (name, inputs, outputs, checks)
+    guards = tuple(dict.fromkeys(guards))
+    key = (name, inputs, outputs, checks, guards)
     found = _programs.get(key)
     if found is None:
         made = Program()
-        made.name, made.inputs, made.outputs, made.checks = name, inputs, outputs, checks
+        made.name, made.inputs, made.outputs, made.checks, made.guards = name, inputs, outputs, checks, guards
         made.effects = tuple(t for t in checks if t not in reached)
         found = _programs.setdefault(key, made)
     return found
+
+
+@cache
+def _sizes_of(p: Program) -> frozenset[Size]:
+    return frozenset[Size]().union(*(i.sizes for i in indices(p)))
+
+
+def indices(p: Program) -> list[Ix]:
+    """Every extent and index expression of the program, those in its guards too."""
+    found: dict[Ix, None] = {}
+    for t in order((*p.inputs, *p.roots)):
+        found.update((n, None) for n in (*t.shape, *(t.domain if t.kind == "scatter" else ())) if type(n) is Ix)
+        found.update((i, None) for i in (t.indices if t.kind == "scatter" else ()))
+        found.update((i, None) for e in walk(bodies(t)) for i in _own_indices(e))
+    found.update((i, None) for e in walk(p.guards) for i in _own_indices(e))
+    return list(found)
+
+
+def _own_indices(e: E) -> tuple[Ix, ...]:
+    if e.op in LOADS:
+        return e.attr[1]
+    if e.op == "fold":
+        return (e.attr.n,) if type(e.attr.n) is Ix else ()
+    return (e.attr,) if e.op == "idx" else ()
 
 
 def reading_order(roots: Sequence[T]) -> list[T]:
@@ -109,5 +144,5 @@ def requires(p: Program) -> list[T]:
 
 
 def size_of(t: T) -> int:
-    """Bytes of a tensor."""
+    """Bytes of a tensor (an extent where its shape has sizes)."""
     return t.size * t.dtype.itemsize

@@ -8,10 +8,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from assay.core import sizes
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.index import Ix, Var, ix, values, variable
-from assay.core.lang.expressions import FULL, NO_TENSORS, E, Index, as_index, code, ids, index, index_digest, load, union
+from assay.core.index import Ix, Var, extents, ix, values, variable
+from assay.core.lang.expressions import (
+    FULL,
+    NO_TENSORS,
+    E,
+    Index,
+    as_index,
+    code,
+    extent_digest,
+    ids,
+    index,
+    index_digest,
+    load,
+    union,
+)
 from assay.core.lang.folds import OnLoad, substitute, substitute_all
 from assay.core.row import Interval
 
@@ -70,10 +84,13 @@ class T:
 
 
 def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Interval, reads: Iterable[T], **fields: Any) -> T:
-    for n in shape:
-        if not isinstance(n, int) or n < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"shape {list(shape)}: sizes must be integers >= 0, not {n!r}")
-    if math.prod(shape) > MAX_ELEMENTS:
+    if any(type(n) is Ix for n in shape):
+        shape = _checked_extents(shape)
+    else:
+        for n in shape:
+            if not isinstance(n, int) or n < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UserError(f"shape {list(shape)}: sizes must be integers >= 0, not {n!r}")
+    if least_elements(shape) > MAX_ELEMENTS:
         raise UserError(f"shape {list(shape)} has {math.prod(shape)} elements; at most 2**40 are allowed")
     key = (kind, shape, dtype, interval, *fields.values())
     found = _tensors.get(key)
@@ -84,9 +101,28 @@ def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Inter
         t.itself = frozenset((t,))
         for name, v in fields.items():
             setattr(t, name, v)
-        t.digest = hash((code(kind), shape, dtype.code, tuple(map(_digest, fields.values()))))
+        t.digest = hash((code(kind), tuple(map(extent_digest, shape)), dtype.code, tuple(map(_digest, fields.values()))))
         found = _tensors.setdefault(key, t)
     return found
+
+
+def _checked_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape, of which some extents depend on sizes.  Raises UserError where one is negative (for the hints, if assumed)."""
+    shape = extents(shape)
+    for n in shape:
+        if type(n) is Ix:
+            known = n.is_extent and (n.lo >= 0 or sizes.current() is None or n >= 0)
+        else:
+            known = isinstance(n, int) and n >= 0  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not known:
+            raise UserError(f"shape {list(shape)}: sizes must be integers >= 0, not {n!r}")
+    return shape
+
+
+def least_elements(shape: Sequence[int]) -> int:
+    """The number of elements; with sizes, the least there can be."""
+    count = math.prod(shape)
+    return count.lo if type(count) is Ix else count
 
 
 def _digest(v: object) -> int:

@@ -17,6 +17,7 @@ from assay.core.lang import E, T, axes, substitute, tensor
 from assay.fuzz.campaign import QUICK
 from assay.transforms import rewrite as rewriting
 from assay.transforms import split
+from assay.verify.nests import Axis
 
 # what -ffast-math allows; itself it would also turn off subnormals in the whole process that loads the code
 FAST = ("-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-ffinite-math-only", "-ffp-contract=fast")
@@ -95,9 +96,10 @@ def _joined_anyhow(self: Any, a: fuse.Group, b: fuse.Group) -> fuse.Group | None
 _cut = nest.cut
 
 
-def _without_tails(*args: Any, **options: Any) -> nest.Tiles:
-    tiles = _cut(*args, **options)
-    return tiles._replace(tails=()) if tiles.rep.lanes > 1 and tiles.steps else tiles
+def _without_tails(*args: Any, **options: Any) -> Axis:
+    axis = _cut(*args, **options)
+    whole = tuple(p for p in axis.pieces if not p.is_tail)
+    return Axis(axis.n, whole) if whole and whole[0].lanes > 1 else axis
 
 
 _declare = folds.declare

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from typing import NamedTuple
 
 from assay.backends.cpp import spell
 from assay.backends.cpp.folds import print_scan
@@ -25,55 +23,36 @@ from assay.core import dtypes as dt
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import T
+from assay.verify.nests import Axis, Piece
 
 AGAIN = 25  # one element in so many may be computed twice to save the code of a tail
 STACK = 1 << 20  # bytes of row buffers that a kernel may put on its thread's stack
 
 
-class Tail(NamedTuple):
-    """What remains of an axis after whole tiles: copies at `offsets`, `lanes` wide each; or `singles` steps from `start`."""
+def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool, movable: bool = False) -> Axis:
+    """The axis of n elements in tiles of `rep`, then tails.
 
-    offsets: tuple[int, ...]
-    lanes: int
-    start: int = 0
-    singles: int = 0
-
-
-class Tiles(NamedTuple):
-    """An axis cut in `steps` tiles of `rep` and tails; with `last`, the last tile starts at that element."""
-
-    steps: int
-    size: int
-    rep: Rep
-    tails: tuple[Tail, ...]
-    last: int | None = None
-
-    @property
-    def units(self) -> int:
-        return self.steps + bool(self.tails)
-
-
-def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool, movable: bool = False) -> Tiles:
-    """The tiles of n elements.  Unless computing an element twice is harmless (`repeatable`), the last ones are scalar.
-
-    `movable`: a tile may start at any element.
+    Unless computing an element twice is harmless (`repeatable`), the last ones are scalar.  `movable`: a tile may start at
+    any element.
     """
     size = rep.copies * rep.lanes
     steps, rest = divmod(n, size)
     start = n - rest
+    offsets = tuple(q * rep.lanes for q in range(rep.copies))
     if repeatable and movable and steps and rest and AGAIN * (size - rest) <= n:
-        return Tiles(steps + 1, size, rep, (), n - size)
-    if rep.lanes == 1:
-        return Tiles(steps, size, rep, (Tail(tuple(range(start, n)), 1),) if rest else ())
-    if repeatable:
-        offsets = tuple(min(start + q * lanes, n - lanes) for q in range(-(-rest // lanes)))
-        return Tiles(steps, size, rep, (Tail(offsets, lanes),) if rest else ())
-    tails = []
-    if rest >= lanes:
-        tails.append(Tail(tuple(start + q * lanes for q in range(rest // lanes)), lanes))
-    if rest % lanes:
-        tails.append(Tail((), 1, n - rest % lanes, rest % lanes))
-    return Tiles(steps, size, rep, tuple(tails))
+        return Axis(n, (Piece(steps + 1, size, offsets, rep.lanes, last=n - size),))
+    pieces = [Piece(steps, size, offsets, rep.lanes)] if steps else []
+    if rest and rep.lanes == 1:
+        pieces.append(Piece(1, 0, tuple(range(start, n)), 1, is_tail=True))
+    elif rest and repeatable:
+        last = tuple(min(start + q * lanes, n - lanes) for q in range(-(-rest // lanes)))
+        pieces.append(Piece(1, 0, last, lanes, is_tail=True))
+    else:
+        if rest >= lanes:
+            pieces.append(Piece(1, 0, tuple(start + q * lanes for q in range(rest // lanes)), lanes, is_tail=True))
+        if rest % lanes:
+            pieces.append(Piece(rest % lanes, 1, (0,), 1, n - rest % lanes, is_tail=True))
+    return Axis(n, tuple(pieces))
 
 
 class Nest:
@@ -91,12 +70,14 @@ class Nest:
         rep = replication(placement, schedule, target.lanes)
         self.repeatable = placement.kind != "scatter" and schedule.carry is None
         divided = _divided(placement)
-        self.tiles = [
+        self.cuts = [
             cut(a.n, rep.get(a, ONE), target.lanes, repeatable=self.repeatable, movable=a.var not in divided)
-            if a else Tiles(1, 1, ONE, ())
+            if a else cut(1, ONE, target.lanes, repeatable=self.repeatable)
             for a in placement.axes
         ]  # fmt: skip
-        self.order = schedule.order or tuple((k, None) for k in range(len(placement.axes)))
+        natural = tuple((k, None) for k in range(len(placement.axes)))
+        sizes = [math.prod(rep.get(a, ONE)) if a else 1 for a in placement.axes]
+        self.order = tuple((k, b and max(1, b // sizes[k])) for k, b in schedule.order or natural)
         self.units = 1
         self.streams = schedule.stream and placement.kind == "let" and schedule.carry is None
         self.text = self._text()
@@ -139,54 +120,23 @@ class Nest:
             bottom()
             return
         k, block = self.order[at]
-        p, loop, tiles = self.printer, self.placement.axes[k], self.tiles[k]
+        loop, axis = self.placement.axes[k], self.cuts[k]
         if loop is None:
             if self.schedule.threads == k:
                 self.units = 1
             self._loops(at + 1, ranges, bottom)
             return
         if block is not None:
-            self._blocks(at, k, max(1, block // tiles.size), ranges, bottom)
+            self._blocks(at, k, block, ranges, bottom)
             return
         if self.schedule.threads == k:
-            self.units = tiles.units
+            self.units = axis.units
             ranges = {**ranges, k: ("lo", "hi")}
-        bounds = ranges.get(k)
-        if tiles.steps:
-            counter, name = p.counter(tiles.steps) if tiles.steps > 1 else (ix(0), "")
-            base = counter * tiles.size
-            with p.inside(Block(p.block, (loop,))) as inner:
-                if tiles.last is not None:
-                    base = self._start(name, tiles.size, tiles.last)
-                with self._open(loop, base, tiles.rep):
-                    self._loops(at + 1, ranges, bottom)
-            self._close(inner, name, tiles, bounds)
-        for tail in tiles.tails:
-            last = "" if bounds is None else f"if({bounds[1]}>{tiles.steps}&&{bounds[0]}<={tiles.steps})"
-            print_tail(p, loop, tail, lambda: self._loops(at + 1, ranges, bottom), last)
-
-    def _start(self, counter: str, size: int, last: int) -> Ix:
-        """Print the first element of a tile: a multiple of the size, of the last tile `last`."""
-        p = self.printer
-        step = math.gcd(size, last)
-        at, name = p.counter(last // step + 1, "s")
-        p.line(f"long {name}={counter}*{size // step}<{last // step}?{counter}*{size // step}:{last // step};")
-        return at * step
-
-    def _close(self, inner: Block, name: str, tiles: Tiles, bounds: tuple[str, str] | None) -> None:
-        """Append the loop around `inner` to the current block."""
-        p = self.printer
-        if tiles.steps == 1:
-            p.line("{" if bounds is None else f"if({bounds[0]}<=0&&{bounds[1]}>0){{")
-        else:
-            lo, hi = bounds or ("0", str(tiles.steps))
-            if bounds is not None and tiles.tails:
-                hi = f"({hi}<{tiles.steps}?{hi}:{tiles.steps})"
-            p.line(f"for(long {name}={lo};{name}<{hi};{name}++){{")
-        p.block.lines += [*inner.lines, "}"]
+        for piece in axis.pieces:
+            print_piece(self.printer, loop, axis, piece, lambda: self._loops(at + 1, ranges, bottom), ranges.get(k))
 
     def _blocks(self, at: int, k: int, size: int, ranges: dict[int, tuple[str, str]], bottom: Callable[[], None]) -> None:
-        p, units = self.printer, self.tiles[k].units
+        p, units = self.printer, self.cuts[k].units
         count = -(-units // size)
         _, name = p.counter(count, "b")
         lo, hi = "0", str(count)
@@ -197,12 +147,6 @@ class Nest:
             p.line(f"long {end}=({name}+1)*{size}<{units}?({name}+1)*{size}:{units};")
             self._loops(at + 1, {**ranges, k: (f"{name}*{size}", end)}, bottom)
         p.block.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]
-
-    def _open(self, loop: Loop, base: Ix, rep: Rep) -> AbstractContextManager[None]:
-        p = self.printer
-        if rep.lanes > 1:
-            return p.loop(loop, [base + q * rep.lanes + ix(p.lane) for q in range(rep.copies)], rep)
-        return p.loop(loop, [base + q for q in range(rep.copies)], rep)
 
     # -------------------------------------------------------------------------------------------- carry
 
@@ -322,22 +266,37 @@ def _divided(placement: Placement) -> set[Var]:
     return {v for i in found for d in divisions(i) for v in d.free}
 
 
-def print_tail(p: Printer, loop: Loop, tail: Tail, bottom: Callable[[], None], condition: str = "") -> None:
-    """Print the last elements of a loop, under an `if`."""
-    outer, share = p.block, p.share
-    p.share *= (tail.singles or len(tail.offsets) * tail.lanes) / loop.n
-    if tail.singles:
-        counter, name = p.counter(tail.singles) if tail.singles > 1 else (ix(0), "")
-        with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, [counter + tail.start]):
+def print_piece(p: Printer, loop: Loop, axis: Axis, piece: Piece, bottom: Callable[[], None],
+                bounds: tuple[str, str] | None = None) -> None:  # fmt: skip
+    """Print a piece of an axis; of its units only those between the `bounds` (C++ texts), where they are given."""
+    outer, share, whole = p.block, p.share, axis.whole
+    if piece.is_tail:
+        p.share *= piece.count * len(piece.offsets) * piece.lanes / loop.n
+    counter, name = p.counter(piece.count) if piece.count > 1 else (ix(0), "")
+    with p.inside(Block(outer, (loop,))) as inner:
+        start = counter * piece.size + piece.base if piece.last is None else _start(p, name, piece.size, piece.last)
+        lane = ix(p.lane) if piece.lanes > 1 else ix(0)
+        with p.loop(loop, [start + o + lane for o in piece.offsets], Rep(len(piece.offsets), piece.lanes)):
             bottom()
-        head = f"for(long {name}=0;{name}<{tail.singles};{name}++){{" if name else "{"
-        outer.lines += [condition + head, *inner.lines, "}"]
-    else:
-        at = [ix(o) + (ix(p.lane) if tail.lanes > 1 else ix(0)) for o in tail.offsets]
-        with p.inside(Block(outer, (loop,))) as inner, p.loop(loop, at, Rep(len(at), tail.lanes)):
-            bottom()
-        outer.lines += [condition + "{", *inner.lines, "}"]
     p.share = share
+    lo, hi, condition = "0", str(piece.count), ""
+    if bounds is not None and piece.is_tail:
+        condition = f"if({bounds[1]}>{whole}&&{bounds[0]}<={whole})"
+    elif bounds is not None and piece.count == 1:
+        condition = f"if({bounds[0]}<=0&&{bounds[1]}>0)"
+    elif bounds is not None:
+        lo, hi = bounds
+        hi = f"({hi}<{whole}?{hi}:{whole})" if axis.units > whole else hi
+    head = f"for(long {name}={lo};{name}<{hi};{name}++){{" if name else "{"
+    outer.lines += [condition + head, *inner.lines, "}"]
+
+
+def _start(p: Printer, counter: str, size: int, last: int) -> Ix:
+    """Print the first element of a tile: a multiple of the size, of the last tile `last`."""
+    step = math.gcd(size, last)
+    at, name = p.counter(last // step + 1, "s")
+    p.line(f"long {name}={counter}*{size // step}<{last // step}?{counter}*{size // step}:{last // step};")
+    return at * step
 
 
 def print_fill(p: Printer, v: Value) -> None:
@@ -396,18 +355,9 @@ def _fill_loops(p: Printer, fill: Fill, k: int, bottom: Callable[[], None]) -> N
     if loop is None:
         _fill_loops(p, fill, k + 1, bottom)
         return
-    tiles = cut(loop.n, p.fill_rep.get(loop, ONE), p.lanes, repeatable=True)
-    outer = p.block
-    with ExitStack() as stack:
-        counter, name = p.counter(tiles.steps)
-        inner = stack.enter_context(p.inside(Block(outer, (loop,))))
-        lane = ix(p.lane) if tiles.rep.lanes > 1 else ix(0)
-        at = [counter * tiles.size + q * tiles.rep.lanes + lane for q in range(tiles.rep.copies)]
-        stack.enter_context(p.loop(loop, at, tiles.rep))
-        _fill_loops(p, fill, k + 1, bottom)
-    outer.lines += [f"for(long {name}=0;{name}<{tiles.steps};{name}++){{", *inner.lines, "}"]
-    for tail in tiles.tails:
-        print_tail(p, loop, tail, lambda: _fill_loops(p, fill, k + 1, bottom))
+    axis = cut(loop.n, p.fill_rep.get(loop, ONE), p.lanes, repeatable=True)
+    for piece in axis.pieces:
+        print_piece(p, loop, axis, piece, lambda: _fill_loops(p, fill, k + 1, bottom))
 
 
 __all__ = ["Nest", "cut", "print_fill"]

@@ -33,25 +33,27 @@ def choose_layout(program: Program) -> Program:
         z[j:6,i:4] = mul(t[i,j], 2)              ->    z[j:6,i:4] = mul(t[j,i], 2)
     """
     fixed = must_realise(program)
-    last = {t: fastest_axis(t, program) for t in program.tensors if t.kind == "let" and t not in fixed and len(t.shape) > 1}
-    moved = {t: k for t, k in last.items() if k is not None and k != len(t.shape) - 1}
+    last = fastest_axes(program)
+    moved = {t: k for t, k in last.items() if t.kind == "let" and t not in fixed and k is not None and k != len(t.shape) - 1}
     return _with_last_axis(program, moved) if moved else program
 
 
-def fastest_axis(t: T, p: Program) -> int | None:
-    """The axis of `t` along which every reader runs fastest, or None where readers differ or some access has none."""
-    found: set[int | None] = set()
+def fastest_axes(p: Program) -> dict[T, int | None]:
+    """For each tensor that is read, the axis along which every reader runs fastest; None where they differ or one has none."""
+    found: dict[T, set[int | None]] = {}
     for reader in p.tensors:
-        if t not in reader.reads:
-            continue
         if reader.kind != "let" or not reader.shape:
-            return None
+            for t in reader.reads:
+                found.setdefault(t, set()).add(None)
+            continue
         inner = axes(reader.shape)[-1]
         for e in walk(bodies(reader)):
-            if e.op in ("load", "load_or_zero") and e.attr[0] is t:
-                where = [k for k, i in enumerate(e.attr[1]) if inner in i.free]
-                found.add(where[0] if len(where) == 1 and (inner, 1) in e.attr[1][where[0]].terms else None)
-    return found.pop() if len(found) == 1 else None
+            if e.op in ("load", "load_or_zero"):
+                t, idx = e.attr
+                where = [k for k, i in enumerate(idx) if inner in i.free]
+                one = len(where) == 1 and (inner, 1) in idx[where[0]].terms
+                found.setdefault(t, set()).add(where[0] if one else None)
+    return {t: ways.pop() if len(ways) == 1 else None for t, ways in found.items()}
 
 
 def _with_last_axis(p: Program, last: dict[T, int]) -> Program:

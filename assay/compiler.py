@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
+from assay.core.collection import uncollected
 from assay.core.errors import Unsupported, UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program
@@ -282,7 +283,7 @@ class Compiled:
         start = time.perf_counter()
         captured = capture(self.function, args, kwargs)
         captured_at = time.perf_counter()
-        with ieee():
+        with ieee(), uncollected():
             stages = optimise(lower(captured.graph))
             optimised_at = time.perf_counter()
             executable = build(stages[-1].program, backend=self.backend)

@@ -58,22 +58,31 @@ def timed(f: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) 
     return clock() - start
 
 
-def text_of_100() -> tuple[float, float]:
-    """CPU and wall seconds from the captured graph of 100 operators to C++ text, without g++; one fresh process each."""
-    code = (
-        "import sys, time; sys.path.insert(0, 'benchmarks'); import assay, numpy as np, compile as c\n"
-        "from assay.backends import cpp; from assay.backends.schedule import choose; from assay.backends.target import host\n"
-        "from assay.transforms.pipeline import optimise\n"
-        "x = assay.from_numpy(np.ones((64, 128), np.float32))\n"
-        "warm = assay.lower(assay.trace(c.operators(10, 99), x, x)); p, plan = choose(optimise(warm)[-1].program, host())\n"
-        "cpp.emit_program(cpp.proven(p), plan, host())\n"
-        "graph = assay.trace(c.operators(100, int(sys.argv[1])), x, x)\n"
-        "s, t = time.process_time(), time.perf_counter()\n"
-        "p, plan = choose(optimise(assay.lower(graph))[-1].program, host()); cpp.emit_program(cpp.proven(p), plan, host())\n"
-        "print(time.process_time() - s, time.perf_counter() - t)"
-    )
-    runs = [printed(code, seed) for seed in range(5)]
-    return statistics.median(a for a, _ in runs), statistics.median(b for _, b in runs)
+STEPS = (
+    "import sys, time; sys.path.insert(0, 'benchmarks'); import assay, numpy as np, compile as c\n"
+    "from assay.backends import cpp; from assay.backends.schedule import choose; from assay.backends.target import host\n"
+    "from assay.core.collection import uncollected; from assay.transforms.pipeline import optimise\n"
+    "x = assay.from_numpy(np.ones((64, 128), np.float32))\n"
+    "warm = assay.lower(assay.trace(c.operators(10, 99), x, x)); p, plan = choose(optimise(warm)[-1].program, host())\n"
+    "cpp.emit_program(cpp.proven(p), plan, host())\n"
+    "graph = assay.trace(c.operators(int(sys.argv[2]), int(sys.argv[1])), x, x)\n"
+    "with uncollected():\n"
+    "    at = [time.process_time()]; wall = time.perf_counter()\n"
+    "    p = optimise(assay.lower(graph))[-1].program; at.append(time.process_time())\n"
+    "    p, plan = choose(p, host()); at.append(time.process_time())\n"
+    "    p = cpp.proven(p); at.append(time.process_time())\n"
+    "    text = cpp.emit_program(p, plan, host()).text; at.append(time.process_time())\n"
+    "print(time.perf_counter() - wall, *[b - a for a, b in zip(at, at[1:])], len(plan.kernels), len(text))"
+)
+
+
+def text_of(operators: int, seeds: int = 5) -> list[float]:
+    """From the captured graph of so many operators to C++ text, as a compile does it but for g++; medians of fresh processes.
+
+    Wall seconds; CPU seconds of lowering and passes, schedule, proof, emission; kernels; characters of text.
+    """
+    runs = [printed(STEPS, seed, operators) for seed in range(seeds)]
+    return [statistics.median(column) for column in zip(*runs, strict=True)]
 
 
 def compile_10() -> tuple[float, float]:
@@ -121,8 +130,14 @@ def main() -> None:
     code = "import time; t = time.perf_counter(); import assay; print(time.perf_counter() - t)"
     imported = [printed(code)[0] for _ in range(5)]
     print(f"import assay                                   {statistics.median(imported) * 1e3:8.1f} ms")
-    cpu, wall = text_of_100()
-    print(f"graph of 100 operators -> C++, without g++     {cpu * 1e3:8.1f} ms CPU, {wall * 1e3:.1f} ms wall")
+    wall, *cpu, _, _ = text_of(100)
+    print(f"graph of 100 operators -> C++, without g++     {sum(cpu) * 1e3:8.1f} ms CPU, {wall * 1e3:.1f} ms wall")
+    print("  operators   passes schedule    proof     emit    total  ms CPU an operator   kernels  kB of text")
+    for n in (10, 100, 300, 1000):
+        _, *cpu, kernels, text = text_of(n, seeds=3)
+        total = sum(cpu)
+        times = " ".join(f"{c * 1e3:8.1f}" for c in (*cpu, total))
+        print(f"  {n:9d} {times} {total / n * 1e3:19.2f} {kernels:9.0f} {text / 1e3:11.1f}")
     cold, warm = compile_10()
     print(f"first call of 10 operators, empty cache        {cold * 1e3:8.1f} ms")
     print(f"first call of 10 operators, warm disk cache    {warm * 1e3:8.1f} ms")

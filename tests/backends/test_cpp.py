@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 
 from assay.backends import cpp
 from assay.backends.build import FLAGS, compiler
-from assay.backends.cpp import compile_many, compile_program
+from assay.backends.cpp import compile_many, compile_program, nest, rows
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
 from assay.backends.target import host
@@ -49,6 +50,35 @@ def test_bits(feature: str) -> None:
     made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
     bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
     assert bad == {}
+
+
+@pytest.mark.parametrize(("called", "text"), [(0.0, "AI void tanh_f32v"), (math.inf, "noinline)) F tanh_f32v")])
+def test_named_rows_are_opened_or_called(called: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "CALLED", called)
+    x, y, z = f32("x", 5, 37), f32("y", 37), lang.input("z", (5, 37), dt.f64)
+    named = program(
+        [x, y, z],
+        [
+            mapped(x, lambda v: op("tanh", v) + op("pow", v, const(2.5, dt.f32))),
+            tensor((5, 37), lambda i, j: op("pow", x[i, j], y[j])),
+            mapped(z, lambda v: op("exp", v) * op("erf", v)),
+            mapped(x, lambda v: convert(op("sigmoid", convert(convert(v, dt.f16), dt.f32)), dt.f16)),
+        ],
+    )
+    programs = [named, *build(("softmax", "gelu", "f16_chain", "bf16_chain")).values()]
+    made = compile_many(programs, plans=[plan(p, "jam") for p in programs], threads=2)
+    assert [differs(e, p, arrays(p)) for e, p in zip(made, programs, strict=True)] == [[]] * len(programs)
+    assert text in made[0].text
+
+
+@pytest.mark.parametrize("feature", ["vector", "jam"])
+def test_a_tail_as_one_more_whole_tile(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nest, "AGAIN", 0)
+    programs = build(("relu_sum", "softmax_fused", "conv2d_pad", "cumsum", "gather", "column_sums", "transposes", "reshapes"))
+    made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
+    bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
+    assert bad == {}
+    assert re.search(r"long s\d+=i\d+", made[0].text)
 
 
 def outcome(f: Callable[[], list[np.ndarray]]) -> list[np.ndarray] | str:

@@ -17,6 +17,7 @@ from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
 from assay.frontends import source, tensor
 from assay.frontends.cell import Link
+from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, find, has_list_result, process
 
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
@@ -130,6 +131,12 @@ def store(target: Any, new: Value, writer: str) -> Any:
 
 def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
     """The results of a view operator: handles on the same cell where the view is expressible in its memory, else copies."""
+    if op.base == "as_strided" and (parent.chain or not is_contiguous(values[0].shape, values[0].strides)):
+        raise UserError(
+            f"{source.quoted()}  as_strided of a view, or of elements that are not row-major (shape {list(values[0].shape)}, "
+            f"strides {list(values[0].strides)}): strides count the elements of a storage, which this tensor does not show as it "
+            "is; clone() it first, or take as_strided of the tensor that it is a view of"
+        )
     out = process(op, values)
     shared = all(v.shares for v in out) if isinstance(out, tuple) else out.shares
     if not shared and op.base in ("view", "view_as", "unflatten"):

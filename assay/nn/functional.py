@@ -113,14 +113,25 @@ def scaled_dot_product_attention(
     return dispatch.call("scaled_dot_product_attention", (query, key, value, attn_mask, 0.0, is_causal), options)
 
 
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean)^beta with the mean of x^2 over `size` channels around (axis 1); those outside count as 0."""
+    if input.ndim < 3:
+        raise UserError(f"local_response_norm of shape {list(input.shape)}; needs [n, c, ...] with at least 3 axes")
+    squares = (input * input).flatten(2).unsqueeze(1)  # [n, 1, c, everything else]
+    padded = dispatch.call("pad", (squares, [0, 0, size // 2, (size - 1) // 2]), {})
+    means = dispatch.call("avg_pool2d", (padded, [size, 1], 1), {}).squeeze(1).reshape(input.shape)
+    return input / (means * alpha + k) ** beta
+
+
 def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: bool | None = None) -> Tensor:  # noqa: FBT001  # fmt: skip
-    """`input` resampled to `size`, or by `scale_factor`, along the axes after the first two; mode "nearest" or "bilinear"."""
-    if mode not in ("nearest", "bilinear") or input.ndim != 4:
-        raise Unsupported(f"interpolate(mode={mode!r}) of a tensor of rank {input.ndim}; there: 'nearest', 'bilinear' of rank 4")
+    """`input` resampled to `size` or by `scale_factor` along the last two axes; mode "nearest", "bilinear" or "bicubic"."""
+    if mode not in ("nearest", "bilinear", "bicubic") or input.ndim != 4:
+        allowed = "'nearest', 'bilinear', 'bicubic' of rank 4"
+        raise Unsupported(f"interpolate(mode={mode!r}) of a tensor of rank {input.ndim}; there: {allowed}")
     sizes = (size,) * 2 if isinstance(size, int) else size
     factors = (float(scale_factor),) * 2 if isinstance(scale_factor, int | float) else scale_factor
-    corners = (bool(align_corners),) if mode == "bilinear" else ()
+    corners = () if mode == "nearest" else (bool(align_corners),)
     return dispatch.call(f"upsample_{mode}2d.vec", (input, sizes, *corners, factors), {})
 
 

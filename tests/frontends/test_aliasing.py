@@ -227,3 +227,25 @@ def test_random_programs_in_cpp(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8, 408))
 def test_many_random_programs_in_cpp(seed: int) -> None:
     compare(seed, "cpp")
+
+
+def test_as_strided_shares_the_memory_of_a_whole_tensor() -> None:
+    x = assay.arange(6)
+    y = x.as_strided((2, 2), (1, 2), 1)
+    y.mul_(10)
+    assert (y.tolist(), x.tolist()) == ([[10, 30], [20, 40]], [0, 10, 20, 30, 40, 5])
+    doubled = assay.compile(lambda t: t.as_strided((2, 2), (1, 2), 1).mul_(2), backend="reference")
+    doubled(x)
+    assert x.tolist() == [0, 20, 40, 60, 80, 5]
+
+
+@pytest.mark.parametrize("part", [lambda x: x[1:], lambda x: x.reshape(2, 3).t(), lambda x: x[::2]])
+def test_as_strided_of_a_part_of_a_storage_is_refused(part: Any) -> None:
+    with pytest.raises(assay.UserError, match=r"clone\(\) it first"):
+        part(assay.arange(6)).as_strided((2,), (1,))
+    assert part(assay.arange(6)).clone().as_strided((2,), (1,)).shape == (2,)
+
+
+def test_overlapping_strides_are_not_written() -> None:
+    with pytest.raises(assay.UserError, match="several elements"):
+        assay.arange(6).as_strided((3, 3), (1, 1)).add_(1)

@@ -90,7 +90,7 @@ def test_batch_norm_moves_the_running_statistics_in_training_only() -> None:
         (lambda: F.mse_loss(X, Y, reduction="avg"), assay.UserError, "'none', 'mean', 'sum'"),
         (lambda: F.embedding(TARGET, X, max_norm=1.0), assay.Unsupported, "normalise"),
         (lambda: F.interpolate(X, 2), assay.Unsupported, "rank 4"),
-        (lambda: F.interpolate(IMAGE, 2, mode="bicubic"), assay.Unsupported, "bicubic"),
+        (lambda: F.interpolate(IMAGE, 2, mode="area"), assay.Unsupported, "area"),
         (lambda: F.scaled_dot_product_attention(X, Y, X, dropout_p=0.5), assay.Unsupported, "dropout"),
         (lambda: F.reluu, AttributeError, "did you mean: relu"),
         (lambda: F.embedding(TARGET, X), IndexError, "0 <= 3 < 3"),
@@ -99,3 +99,19 @@ def test_batch_norm_moves_the_running_statistics_in_training_only() -> None:
 def test_refusals(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (1, 5, 2, 3), (2, 4, 2, 1, 2)])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_local_response_norm(shape: tuple[int, ...], size: int) -> None:
+    x = np.random.default_rng(0).standard_normal(shape)
+    channels = np.arange(shape[1])
+    windows = [np.abs(np.clip(channels, c - size // 2, c + (size - 1) // 2) - channels) == 0 for c in channels]
+    means = np.stack([(x**2)[:, w].sum(1) / size for w in windows], 1)
+    got = F.local_response_norm(assay.from_numpy(x), size, alpha=0.5, beta=0.75, k=2.0).numpy()
+    np.testing.assert_array_max_ulp(got, x / (2.0 + 0.5 * means) ** 0.75, maxulp=8)
+
+
+def test_local_response_norm_needs_channels() -> None:
+    with pytest.raises(assay.UserError, match="at least 3 axes"):
+        F.local_response_norm(assay.ones(2, 3), 2)

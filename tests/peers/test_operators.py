@@ -40,7 +40,7 @@ ULPS: dict[str, int] = {
             binary_cross_entropy binary_cross_entropy_with_logits conv3d.default group_norm instance_norm layer_norm mse_loss
             native_layer_norm rms_norm upsample_bilinear2d.default""",
         16: """grid_sampler_2d inner linear nanmean nansum nll_loss.default sum.dim_IntList tensordot upsample_bilinear2d.vec""",
-        32: """cross_entropy_loss scaled_dot_product_attention sum.default""",
+        32: """cross_entropy_loss scaled_dot_product_attention sum.default upsample_bicubic2d""",  # positions are rounded there
         128: """dot mean.default nll_loss_nd""",  # one number, the sum of terms that cancel
         256: """matmul""",
     }.items()
@@ -79,7 +79,7 @@ SPECIAL = {
     "ldexp": "exp2 of a half type is rounded first there",
     "isclose": "differences of integers wrap there",
     "lerp": "another formula for weights of at least 1/2 there",
-    "upsample_bilinear2d": "0 * inf at the pixel that has no weight",
+    **dict.fromkeys(("upsample_bilinear2d", "upsample_bicubic2d"), "0 * inf at the pixel that has no weight"),
     "grid_sampler_2d": "coordinates that are infinite or NaN are not defined there",
     "var": "Welford there", "std": "Welford there", "var_mean": "Welford there", "std_mean": "Welford there",
 }  # fmt: skip

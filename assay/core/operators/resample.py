@@ -138,6 +138,73 @@ def upsample_bilinear2d_vec(x: T, output_size: Sizes | None, align_corners: bool
     return _bilinear(x, sizes, _ratios(x, sizes, scales), align_corners=align_corners)
 
 
+_A = -0.75
+"""The parameter of the cubic kernel, as in PyTorch and OpenCV."""
+
+
+def _near(d: E) -> E:
+    """The weight of a pixel at distance d <= 1: ((A + 2) d - (A + 3)) d^2 + 1."""
+    return (d * (_A + 2) - (_A + 3)) * d * d + 1
+
+
+def _far(d: E) -> E:
+    """The weight of a pixel at distance 1 <= d <= 2: ((A d - 5 A) d + 8 A) d - 4 A."""
+    return ((d * _A - 5 * _A) * d + 8 * _A) * d - 4 * _A
+
+
+def _bicubic(x: T, sizes: Sizes, ratios: Ratios, *, align_corners: bool) -> T:
+    how = compute_dtype(need_float(x))
+
+    def line(at: Callable[[Ix], E], i: Ix, axis: int) -> E:
+        n, m, ratio = x.shape[2 + axis], sizes[axis], ratios[axis]
+        if n == m:
+            return at(i)
+        if align_corners:
+            scaled, whole = (i * (n - 1), m - 1) if m > 1 else (ix(0), 1)
+        else:  # (i + 1/2) * ratio - 1/2: it may lie before the first pixel
+            step, whole = ratio.numerator, 2 * ratio.denominator
+            scaled = i * (2 * step) + (step - ratio.denominator)
+        place = scaled // whole
+        t = convert(index(scaled - place * whole), how) / const(whole, how)
+        weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
+        terms = [at(_clipped(place + k - 1, n)) * w for k, w in enumerate(weights)]
+        return terms[0] + terms[1] + terms[2] + terms[3]
+
+    def body(*i: Ix) -> E:
+        *b, r, c = i
+        return line(lambda y: line(lambda z: lift(load(x, *b, y, z)), c, 1), r, 0)
+
+    return elements((*x.shape[:2], *sizes), body, x.dtype)
+
+
+def _clipped(i: Ix, n: int) -> Ix:
+    """The nearest position of an axis of n elements."""
+    if i.lo >= 0 and i.hi < n:
+        return i
+    return as_index(op("min", op("max", index(i), 0), n - 1))
+
+
+@operator("upsample_bicubic2d(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, "
+          "float? scales_w=None) -> Tensor",
+          samples=listed(*((*s, a, None, None) for s in _NEAREST_2[:-1] for a in (False, True))))  # fmt: skip
+def upsample_bicubic2d(self: T, output_size: Sizes, align_corners: bool, scales_h: float | None, scales_w: float | None) -> T:
+    """Cubic interpolation (A = -3/4) along the rows, then between them: x0*w0 + x1*w1 + x2*w2 + x3*w3, each operation rounded.
+
+    Output i lies at (i + 1/2)*n/m - 1/2, n/m as in upsample_nearest2d; with align_corners at i*(n - 1)/(m - 1).  A pixel
+    outside is the nearest one inside; an axis that keeps its size is copied.
+    """
+    return _bicubic(self, output_size, _ratios(self, output_size, [scales_h, scales_w]), align_corners=align_corners)
+
+
+@operator("upsample_bicubic2d.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+          samples=listed((like(1, 2, 3, 4), (6, 8), False, None), (like(1, 2, 3, 4), None, True, (2.0, 1.5)),
+                         (like(1, 1, 7, 5), None, False, (1.5, 0.7))))  # fmt: skip
+def upsample_bicubic2d_vec(x: T, output_size: Sizes | None, align_corners: bool, scale_factors: Sequence[float] | None) -> T:
+    """upsample_bicubic2d to a size or by factors."""
+    sizes, scales = _from_scales(x, output_size, scale_factors)
+    return _bicubic(x, sizes, _ratios(x, sizes, scales), align_corners=align_corners)
+
+
 # ------------------------------------------------------------------------------------------------ sampling at given points
 
 _NEAREST_MODE = _BORDER = 1

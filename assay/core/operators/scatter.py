@@ -23,7 +23,7 @@ from assay.core.operators.indexing import advanced, at_element, flat, indices, i
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, like, listed
 from assay.core.operators.scans import states
-from assay.core.operators.views import contiguous_strides
+from assay.core.operators.views import STRIDED, contiguous_strides, strided_place
 
 _ON_BOOL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
@@ -372,3 +372,12 @@ def diagonal_scatter(self: T, src: T, offset: int, dim1: int, dim2: int) -> T:
         return select(held, load(src, *(i[r] for r in rest), k), load(self, *i))
 
     return elements(self.shape, body, self.dtype)
+
+
+@operator("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+          samples=listed(*((like(*shape), like(*rest[0]), *rest) for shape, *rest in STRIDED)))  # fmt: skip
+def as_strided_scatter(self: T, src: T, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> T:
+    """self with src[i...] at element storage_offset + sum stride_k * i_k, counted row-major; the last write wins."""
+    same_type(self, src)
+    _need_slice(src, size, "the elements")
+    return put(self, size, strided_place(self, size, stride, storage_offset), lambda *u: load(src, *u))

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.index import Ix
-from assay.core.lang import E, T, const, convert, extern, folds, index, load, op, select
+from assay.core.lang import E, T, const, convert, extern, folds, index, load, load_or_zero, op, select
 from assay.core.operators.build import cast, constant, elements, lift, result_type
 from assay.core.operators.build import dim as axis_of
 from assay.core.operators.guards import data_dependent
@@ -109,6 +109,38 @@ def kthvalue(self: T, k: int, dim: int, keepdim: bool) -> tuple[T, T]:
     if not 1 <= k <= x.shape[d]:
         raise UserError(f"k={k} of an axis of size {x.shape[d]}; allowed: 1..{x.shape[d]}")
     return _chosen(x, _order(x, "sort", (d, False), d, x.shape[d]), d, k - 1, keepdim=keepdim and bool(self.shape))
+
+
+@operator("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+          samples=unary(ALL, (0, False), (-1, True), shapes=((5,), (3, 4), (), (1,), (1, 17), (9,))))  # fmt: skip
+def mode(self: T, dim: int, keepdim: bool) -> tuple[T, T]:
+    """The smallest of the most frequent elements along dim and its last index; -0 equals +0, no NaN equals another.
+
+    A fold over the sorted elements counts the run of equal ones that each ends; the first longest run wins.
+    """
+    x, d = _with_axis(self), axis_of(dim, len(self.shape))
+    n = x.shape[d]
+    if n == 0:
+        raise UserError(f"the mode of an empty axis (shape {list(self.shape)}, dim {dim}) does not exist")
+    order = _order(x, "sort", (d, False), d, n)
+
+    def place(*i: Ix) -> E:
+        def step(best: E, longest: E, start: E, r: Ix) -> tuple[E, ...]:
+            here, before = (lift(load(x, *replaced(i, d, load_or_zero(order, *replaced(i, d, k))))) for k in (r, r - 1))
+            start = select(op("lt", 0, index(r)) & op("eq", before, here), start, index(r))  # of the run that holds r
+            run = index(r) - start + 1
+            longer = op("lt", longest, run)
+            return select(longer, index(r), best), select(longer, run, longest), start
+
+        best = folds(n, [const(0, dt.i64)] * 3, step)[0]
+        return load(order, *replaced(i, d, best))
+
+    at = elements(resized(x.shape, d, 1), place, dt.i64)
+    values = _read(x, at, d)
+    if keepdim and self.shape:
+        return values, at
+    rest = (*x.shape[:d], *x.shape[d + 1 :])
+    return reindexed(values, rest), reindexed(at, rest)
 
 
 @operator("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",

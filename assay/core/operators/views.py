@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from assay.core.dtypes import i64
@@ -385,6 +385,42 @@ def unfold(self: T, dimension: int, size: int, step: int) -> T:
     windows = (self.shape[d] - size) // step + 1
     shape = (*self.shape[:d], windows, *self.shape[d + 1 :], size)
     return elements(shape, lambda *i: load(self, *i[:d], i[d] * step + i[-1], *i[d + 1 : -1]), self.dtype)
+
+
+def strided_place(x: T, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Callable[..., list[Ix]]:
+    """i... -> the indices of element offset + sum stride_k * i_k of x, counted row-major.
+
+    Raises UserError for a negative stride, or where an element would lie outside of x.
+    """
+    first = offset or 0
+    if len(size) != len(stride) or min(*size, *stride, first, 0) < 0:
+        raise UserError(f"size {list(size)}, stride {list(stride)}, offset {first}; allowed: as many strides as sizes, all >= 0")
+    last = first + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and last >= x.size:
+        raise UserError(f"size {list(size)}, stride {list(stride)}, offset {first} reach element {last} of {x.size}")
+    strides = contiguous_strides(x.shape)
+
+    def place(*i: Ix) -> list[Ix]:
+        flat = affine(zip(stride, i, strict=True)) + first
+        return [flat // s % n for s, n in zip(strides, x.shape, strict=True)]
+
+    return place
+
+
+STRIDED = (((3, 4), (2, 3), (4, 1), 1), ((3, 4), (4, 3), (1, 4), None), ((12,), (3, 2), (5, 1), 0), ((6,), (2, 2), (0, 3), 2),
+           ((), (1,), (7,), None), ((5,), (), (), 4), ((4, 5), (0, 3), (9, 9), 3))  # fmt: skip
+
+
+@operator("as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)", view=True,
+          inverse=lambda apply, parent, new, *rest: apply("as_strided_scatter.default", parent, new, *rest),
+          samples=listed(*((like(*shape), *rest) for shape, *rest in STRIDED)))  # fmt: skip
+def as_strided(self: T, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> T:
+    """y[i...] = element storage_offset + sum stride_k * i_k of self, counted row-major.
+
+    Of a tensor that is the whole of its memory, row-major: there PyTorch's storage is the tensor itself.
+    """
+    place = strided_place(self, size, stride, storage_offset)
+    return elements(size, lambda *i: load(self, *place(*i)), self.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ several parts

@@ -50,6 +50,29 @@ def bilinear(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
     return y.astype(x.dtype)
 
 
+def bicubic(x: Any, sizes: Any, corners: Any, *rest: Any) -> Any:
+    sizes, steps = ratios(x, sizes, rest[0])
+    y = x.astype(np.float32 if x.itemsize == 2 else x.dtype)
+    number = y.dtype.type
+    for axis in (3, 2):
+        n, m = y.shape[axis], sizes[axis - 2]
+        if n == m:
+            continue
+        lines = []
+        for i in range(m):
+            half = Fraction(1, 2)
+            at = Fraction(i * (n - 1), max(m - 1, 1)) if corners else (i + half) * steps[axis - 2] - half
+            a = math.floor(at)
+            t = number(at - a)
+            far = lambda d: ((d * number(-0.75) + number(3.75)) * d - number(6)) * d + number(3)  # noqa: E731
+            near = lambda d: (d * number(1.25) - number(2.25)) * d * d + number(1)  # noqa: E731
+            weights = far(t + number(1)), near(t), near(number(1) - t), far(number(2) - t)
+            first, *others = (y.take(min(max(a + k - 1, 0), n - 1), axis) * w for k, w in enumerate(weights))
+            lines.append(sum(others, first))
+        y = np.stack(lines, axis)
+    return y.astype(x.dtype)
+
+
 def sampled(x: Any, grid: Any, mode: int, padding: int, corners: Any) -> Any:
     """Every output element by its definition, each operation in the type of computation."""
     t = np.float32 if x.itemsize == 2 else x.dtype.type
@@ -79,6 +102,8 @@ REFERENCES = {
     "upsample_nearest2d.vec": nearest,
     "upsample_bilinear2d.default": bilinear,
     "upsample_bilinear2d.vec": bilinear,
+    "upsample_bicubic2d.default": bicubic,
+    "upsample_bicubic2d.vec": bicubic,
 }
 
 
@@ -106,6 +131,18 @@ def row(*values: float) -> np.ndarray:
 ])  # fmt: skip
 def test_linear(values, size, corners, expected):
     assert same(call("upsample_bilinear2d", row(*values), (1, size), corners), row(*expected))
+
+
+@pytest.mark.parametrize(("values", "size", "corners", "expected"), [
+    ([0, 4], 4, False, [-0.421875, 0.90625, 3.09375, 4.421875]),  # it overshoots
+    ([0, 8, 8], 5, True, [0, 4, 8, 8.75, 8]),
+    ([4], 2, False, [4, 4]),
+    ([1, 2, 4, 8], 1, True, [1]),
+    ([-0.0, inf], 2, False, [-0.0, inf]),  # the same size is a copy
+    ([nan, 4, 4, 4], 8, False, [nan, nan, nan, nan, nan, 4, 4, 4]),
+])  # fmt: skip
+def test_cubic(values, size, corners, expected):
+    assert same(call("upsample_bicubic2d", row(*values), (1, size), corners), row(*expected))
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 7), (7, 3), (10, 29), (29, 10), (1, 5), (100, 99)])

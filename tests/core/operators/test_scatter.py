@@ -117,6 +117,13 @@ def _diagonal(y: Any, offset: int, a: int, b: int) -> Any:
     return view
 
 
+def as_strided_scatter(x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
+    y = x.flatten()
+    for i in np.ndindex(*size):
+        y[(offset or 0) + sum(s * k for s, k in zip(stride, i, strict=True))] = src[i]
+    return y.reshape(x.shape)
+
+
 REFERENCES = {
     "scatter.src": scatter,
     "scatter.value": scatter,
@@ -133,6 +140,7 @@ REFERENCES = {
     "slice_scatter.default": into(_slice),
     "select_scatter.default": into(lambda y, d, k: y[(*[slice(None)] * (d % y.ndim), k, ...)]),
     "diagonal_scatter.default": into(_diagonal),
+    "as_strided_scatter.default": as_strided_scatter,
 }
 
 

@@ -62,6 +62,19 @@ def median(x: Any, d: int, keepdim: Any) -> Any:
     return (values, at) if keepdim or not x.ndim else (values.squeeze(d), at.squeeze(d))
 
 
+def mode(x: Any, d: int, keepdim: Any) -> Any:
+    if not x.ndim:
+        return x, np.array(0)
+    rows = np.moveaxis(x, d, -1)
+    found = np.empty(rows.shape[:-1], np.int64)
+    for i in np.ndindex(*found.shape):
+        counts = (rows[i][:, None] == rows[i]).sum(1)
+        k = min(np.flatnonzero(counts == counts.max()), key=lambda k, i=i: order(rows[i][k]))
+        found[i] = max(np.flatnonzero(rows[i] == rows[i][k]), default=k)
+    at = np.expand_dims(found, d)
+    return tuple(a if keepdim else a.squeeze(d) for a in (read(x, at, d), at))
+
+
 REFERENCES = {
     "sort.default": sort,
     "sort.stable": lambda x, _, d, descending: sort(x, d, descending),
@@ -71,6 +84,7 @@ REFERENCES = {
     "topk.default": topk,
     "kthvalue.default": lambda x, k, d, keepdim: at_place(x, d, k - 1, keepdim),
     "median.dim": median,
+    "mode.default": mode,
     "median.default": lambda x: median(x.ravel(), 0, False)[0],
 }
 
@@ -95,6 +109,10 @@ def test_every_sample(name):
     ("topk", ([1, 3, nan, 1], 2, 0, False), [1, 1], [0, 3]),
     ("kthvalue", ([5, 1, 5, nan], 2), 5, 0),
     ("median", ([4, 1, 3, 2], 0), 2, 3),
+    ("mode", ([3, 1, 3, 1, 2],), 1, 3),
+    ("mode", ([nan, nan, inf],), inf, 2),
+    ("mode", ([nan, nan],), nan, 0),
+    ("mode", ([5, -0.0, 0.0],), 0.0, 2),
     ("median", ([4, nan, 3, nan], 0), nan, 1),
 ])  # fmt: skip
 def test_values(name, args, values, indices):

@@ -45,7 +45,12 @@ def diag_embed(x: Any, k: int, a: int, b: int) -> Any:
     return np.moveaxis(y, (-2, -1), (a, b))
 
 
+def as_strided(x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    return np.ndarray(size, x.dtype, x, (offset or 0) * x.itemsize, [s * x.itemsize for s in stride])
+
+
 VIEWS: dict[str, Callable[..., Any]] = {
+    "as_strided.default": as_strided,
     "view.default": lambda x, s: x.reshape(s),
     "reshape.default": lambda x, s: x.reshape(s),
     "view_as.default": lambda x, y: x.reshape(y.shape),
@@ -180,6 +185,9 @@ def test_values(name, args, expected):
     ("slice", ((3, 4), 0, 0, 3, 0), UserError),
     ("narrow", ((3, 4), 0, 2, 2), UserError),
     ("unfold", ((3,), 0, 4, 1), UserError),
+    ("as_strided", ((3,), (2,), (2,), 1), UserError),
+    ("as_strided", ((3,), (2,), (-1,), 1), UserError),
+    ("as_strided", ((3,), (2, 1), (1,)), UserError),
     ("split", ((3,), 0), UserError),
     ("chunk", ((3,), 0), UserError),
     ("split_with_sizes", ((3,), (1, 1)), UserError),

@@ -33,13 +33,16 @@ import optree
 
 from assay.core.collection import uncollected
 from assay.core.errors import Unsupported, UserError
+from assay.core.graph import map_nodes
 from assay.core.ieee import ieee
-from assay.core.lang import Program
+from assay.core.lang import Program, requires
 from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
 from assay.frontends.cell import Cell
 from assay.frontends.creation import check_bools, from_numpy
+from assay.frontends.source import quoted_line
 from assay.frontends.tensor import Tensor, wrap
-from assay.frontends.value import STATE
+from assay.frontends.value import STATE, abstract
+from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 
@@ -93,6 +96,19 @@ class Entry:
                 _write(target, tensors, value)
         cells: dict[int, Cell] = {}
         return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+
+    def locate(self, error: RequireError) -> None:
+        """Note on the error which lines of the user ask for what does not hold, and of which arguments."""
+        graph = self.captured.graph
+        arguments = {node: self.described[s.index].partition(":")[0]
+                     for node, s in zip(graph.inputs, self.captured.sources, strict=True) if s.kind == "argument"}  # fmt: skip
+        for node in graph.nodes:
+            if not node.partial:
+                continue
+            meaning = node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))
+            if any(t.message == error.tensor.message for t in requires(meaning)):
+                of = ", ".join(arguments.get(x, x.name) for x in node.operands)
+                error.add_note(f"in {node.target.base} of {of} at {quoted_line(node.where)}")
 
 
 def _updates(changed: Sequence[Source], tensors: Sequence[Tensor]) -> ExitStack:
@@ -224,7 +240,11 @@ class Compiled:
         entry.hits += 1
         if not entry.in_order:
             arrays = [arrays[k] if a is None else a for k, a in entry.bound]
-        results = entry.executable(arrays)
+        try:
+            results = entry.executable(arrays)
+        except RequireError as error:
+            entry.locate(error)
+            raise
         if entry.single:
             return wrap(results[0]) if as_tensors else results[0]
         leaves = [results[o.index] for o in entry.captured.outputs]
@@ -246,7 +266,11 @@ class Compiled:
         entry.hits += 1
         if entry.mutates:
             _refuse_hidden_sharing(entry.captured, tensors)
-        result = entry(tensors)
+        try:
+            result = entry(tensors)
+        except RequireError as error:
+            entry.locate(error)
+            raise
         as_tensors = any(isinstance(x, Tensor) for x in leaves) or not tensors
         if entry.fast and not kwargs and all(type(a) in (Tensor, np.ndarray) for a in args):
             key = tuple(a.signature if type(a) is Tensor else _array_key(a) for a in args)

@@ -49,7 +49,8 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(str(error), "USAGE", USAGE, as_json=as_json)
     except RequireError as error:  # the program ran and says itself that its inputs are wrong
         kind = next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
-        return _failed(f"{kind}: {error}", "USAGE", USAGE, as_json=as_json)
+        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+        return _failed(f"{kind}: {error}{notes}", "USAGE", USAGE, as_json=as_json)
     except InternalError as error:
         return _failed(f"internal error: {error}", "INTERNAL", INTERNAL, as_json=as_json)
     except Exception as error:

@@ -19,6 +19,7 @@ from assay.frontends import source, tensor
 from assay.frontends.cell import Link
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, find, has_list_result, process
+from assay.semantics.failure import RequireError
 
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 
@@ -33,6 +34,9 @@ def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kwargs = _spelled(base, kwargs)
     try:
         return apply(*_matched(base, args, kwargs))
+    except RequireError as error:
+        error.add_note(f"in {base} at {source.quoted().rstrip()}")
+        raise
     except (UserError, Unsupported) as error:
         if STATE.trace is None:
             raise

@@ -30,11 +30,15 @@ def where() -> str:
 
 def quoted() -> str:
     """The user's line as the head of a message: file, line and its text."""
-    found = user_frame()
-    if found is None:
-        return ""
-    text = linecache.getline(*found).strip()
-    return f"{found[0]}:{found[1]}: {text}\n" if text else f"{found[0]}:{found[1]}:\n"
+    found = where()
+    return f"{quoted_line(found)}\n" if found else ""
+
+
+def quoted_line(place: str) -> str:
+    """ "file:line" with the text of that line."""
+    file, _, line = place.rpartition(":")
+    text = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
+    return f"{place}: {text}" if text else f"{place}:"
 
 
 def located(error: Exception) -> Exception:

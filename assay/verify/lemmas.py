@@ -4,7 +4,8 @@ A fact speaks of values that arithmetic does not explain: a fold, its accumulato
 an extern.  It takes their ranges as given.  `lemmas` gives the facts that establish these ranges, until nothing is left but the
 types of inputs and what externs declare:
 
-    fold        its inits lie in the ranges of its accumulators, and so do its steps where the accumulators do
+    fold        its inits lie in the ranges of its accumulators, and so do its steps where the accumulators do;
+                of one that grows: the init leaves room for all steps, and a step adds what the range allows for
     let, scan   the body lies in the range of the tensor
     require     so does its value, where its condition holds
     scatter     so does what is written; the base is read as any tensor
@@ -15,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from assay.core.index import Ix
 from assay.core.lang import E, Program, T, accumulators, as_index, bodies, walk
 from assay.core.lang.expressions import FULL
+from assay.core.lang.folds import growth
 from assay.core.row import TABLE
 from assay.verify.integers import Fact, Goal, split
 from assay.verify.terms import Atom
@@ -84,12 +87,18 @@ def _of_tensor(t: T) -> Iterator[Lemma | str]:
 
 
 def _of_fold(t: T, fold: E) -> Lemma:
-    half = len(fold.args) // 2
-    ranges = [
-        (as_index(x), a.lo, a.hi)
-        for x, a in zip(fold.args, (*accumulators(fold), *accumulators(fold)), strict=True)
-        if x.dtype.is_integer
-    ]
-    if half == 1:
+    half, n = len(fold.args) // 2, fold.attr.n
+    ranges: list[tuple[Ix, int, int]] = []
+    for init, step, a in zip(fold.args[:half], fold.args[half:], accumulators(fold), strict=True):
+        if not a.dtype.is_integer:
+            continue
+        added = growth(step, a) if step.lo < a.lo or step.hi > a.hi else None
+        if added is None:
+            ranges += [(as_index(init), a.lo, a.hi), (as_index(step), a.lo, a.hi)]
+        else:
+            least, most = min(0, added[0]), max(0, added[1])
+            ranges.append((as_index(init), a.lo - (n - 1) * least, a.hi - (n - 1) * most))
+            ranges.append((as_index(step) - as_index(a), least, most))
+    if half == 1 and fold.dtype.is_integer:
         ranges.append((as_index(fold.args[1]), fold.lo, fold.hi))
     return Lemma(f"the accumulators of a fold over {fold.attr.n}", t, Fact(Goal(tuple(ranges))))

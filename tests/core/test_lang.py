@@ -1,11 +1,14 @@
 """Construction: interning, canonical bound variables, intervals, substitution without capture."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 import assay.core.functions  # noqa: F401
 from assay.core import dtypes as dt
+from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
 from assay.core.index import ix, variable
 from assay.core.lang import (
@@ -34,6 +37,7 @@ from assay.core.lang import (
 )
 from assay.core.text import parse, show
 from assay.core.wellformed import check
+from assay.semantics.denote import evaluate
 
 X = input("x", (8, 12), dt.f32)
 N = input("n", (8,), dt.i64)
@@ -97,8 +101,61 @@ def test_a_stated_interval_must_be_inductive() -> None:
     v = variable(1 << 30, 4)
     a = acc(v, 0, dt.i64, (0, 7))
     assert close_fold(v, (const(3, dt.i64),), (op("min", a + 1, 7),), [(0, 7)]).lo == 1
-    with pytest.raises(UserError, match=r"the accumulator range 0\.\.7 does not hold"):
-        close_fold(v, (const(3, dt.i64),), (a + 1,), [(0, 7)])
+    assert close_fold(v, (const(3, dt.i64),), (a + 1,), [(0, 7)]).hi == 8  # 3..6 at the start of the four steps
+    b = acc(v, 0, dt.i64, (0, 5))
+    with pytest.raises(UserError, match=r"the accumulator range 0\.\.5 does not hold"):
+        close_fold(v, (const(3, dt.i64),), (b + 1,), [(0, 5)])
+
+
+@pytest.mark.parametrize(
+    ("n", "step", "lo", "hi"),
+    [
+        (4, lambda a, r: a + 1, 0, 4),
+        (4, lambda a, r: a - 2, -8, 0),
+        (4, lambda a, r: a + index(r), 0, 12),
+        (64, lambda a, r: a + convert(op("lt", N[r % 3], 0), dt.i64), 0, 64),
+        (64, lambda a, r: select(N[r % 3] < 0, a + 3, a - 1), -64, 192),
+        (64, lambda a, r: select(a < 9, a + 3, a), 0, 192),
+        (5, lambda a, r: fold(7, a, lambda b, k: b + convert(op("lt", N[k % 3], index(r)), dt.i64)), 0, 35),
+        (3, lambda a, r: (a + dt.i64.hi) - dt.i64.hi, 0, 0),  # a sum that wraps on its way comes back
+        (4, lambda a, r: a + N[r % 3], dt.i64.lo, dt.i64.hi),
+        (4, lambda a, r: a + a + 1, dt.i64.lo, dt.i64.hi),
+        (4, lambda a, r: 7 - 2 * a, dt.i64.lo, dt.i64.hi),
+        (1 << 40, lambda a, r: a + (1 << 30), dt.i64.lo, dt.i64.hi),  # the last sum wraps
+    ],
+)
+def test_what_grows_by_bounded_steps_has_a_range(n: int, step: Any, lo: int, hi: int) -> None:
+    e = fold(n, const(0, dt.i64), step)
+    assert (e.lo, e.hi) == (lo, hi)
+
+
+@pytest.mark.parametrize("d", [dt.f16, dt.bf16, dt.f32, dt.f64])
+@pytest.mark.parametrize(
+    ("clamp", "lo", "hi"),
+    [
+        (lambda v: op("min", op("max", v, 0.0), 63.0), 0, 63),
+        (lambda v: op("max", op("min", v, 63.0), 0.0), 0, 63),
+        (lambda v: op("min", op("max", v, 2.5), 7.75), 0, 7),  # NaN becomes 0
+        (lambda v: op("max", v, -3.75), -3, None),
+        (lambda v: op("min", v, 1e30), None, None),
+        (lambda v: op("max", v, math.nan), 0, 0),
+        (lambda v: op("max", v, math.inf), 0, None),
+        (lambda v: op("floor", op("min", op("max", v, -2.5), 7.75)), -3, 7),
+        (lambda v: op("round", op("min", op("max", v, -2.5), 7.75)), -2, 8),
+        (lambda v: select(v < 0, const(3.25, v.dtype), op("min", op("max", v, 0.5), 9.0)), 0, 9),
+        (lambda v: v + 1, None, None),
+    ],
+)
+def test_a_float_that_is_clamped_has_a_range_as_an_integer(d: DType, clamp: Any, lo: int | None, hi: int | None) -> None:
+    special = [math.nan, math.inf, -math.inf, 0.0, -0.0, 0.3, -0.3, 62.6, 63.5, 1e30, -1e30, 9.3e18, 5e-324, 1e300]
+    with np.errstate(over="ignore"):
+        values = np.array(special).astype(d.numpy)
+    x = input("x", (len(special),), d)
+    e = convert(x[variable(0, len(special))], dt.f32 if d.is_half else d)
+    found = convert(convert(clamp(e), d), dt.i64)
+    assert (found.lo, found.hi) == (dt.i64.lo if lo is None else lo, dt.i64.hi if hi is None else hi)
+    [got] = evaluate([let((len(special),), found)], {x: values})
+    assert found.lo <= got.min() <= got.max() <= found.hi
 
 
 @pytest.mark.parametrize(

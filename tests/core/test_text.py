@@ -205,7 +205,7 @@ WRONG = [
     ("t[] = fold(k:3; a=0:i64, b=0:i64) a", "expected '(' and 2 steps"),
     ("t[] = fold(k:3; a=0:i64, b=0:i64) (a, b)", "name it, p = fold(...), and use p.0, p.1"),
     ("t[] = fold(k:3; a=0:i64) 1:i32", "steps of types [i32] for accumulators of types [i64]"),
-    ("t[] = fold(k:3; a=0:i64 in 0..7) add(a, 1)", "the accumulator range 0..7 does not hold"),
+    ("t[] = fold(k:9; a=0:i64 in 0..7) add(a, 1)", "the accumulator range 0..7 does not hold"),
     ("t[] = fold(k:3; a=9:i64 in 0..7) a", "the accumulator range 0..7 does not hold"),
     ("t[i:3] = require(n[i], n[i], 5)", "expected the message, a string"),
     ("t[4] = scan(0) x[0,0]", "scan needs a fold, not load"),

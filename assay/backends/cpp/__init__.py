@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.backends import threads as threads_
 from assay.backends.build import FLAGS, build
@@ -68,6 +68,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     Raises InternalError where the plan does not compute the program: a tensor missing, or read before it is written.
     """
     program = facts.program
+    plan = checks_first(program, plan)
     computed = [t for k in plan.kernels for t in k.computes] + [t for t in program.tensors if t.kind == "extern"]
     inside = {t for k in plan.kernels for t, _ in k.local}
     slots = {t: k for k, t in enumerate(dict.fromkeys([*program.inputs, *computed]))}
@@ -100,6 +101,15 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
         steps.append(Step(entry, tuple(t for k in group for t in k.computes)))
     _place(program, groups, layout)
     return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout)
+
+
+def checks_first(program: Program, plan: Plan) -> Plan:
+    """The plan with the checks that read inputs only before all other kernels: a call that must fail does no work first."""
+    inputs = set(program.inputs)
+    early = [k for k in plan.kernels if any(t.kind == "require" for t in k.computes) and _needs(k) <= inputs]
+    if not early or plan.kernels[: len(early)] == tuple(early):
+        return plan
+    return replace(plan, kernels=(*early, *(k for k in plan.kernels if k not in early)))
 
 
 def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layout: Layout) -> Nest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -486,9 +486,54 @@ def convert(x: E, dtype: DType) -> E:
         return convert(convert(x, dt.f32), dtype)
     interval = (0, 0)
     if not dtype.is_float:
-        fits = not x.dtype.is_float and dtype.lo <= x.lo and x.hi <= dtype.hi
-        interval = (x.lo, x.hi) if fits else FULL[dtype]
+        lo, hi = _truncated(x) if x.dtype.is_float else (x.lo, x.hi)
+        fits = dtype.lo <= lo and hi <= dtype.hi
+        interval = (lo, hi) if fits else (max(lo, dtype.lo), min(hi, dtype.hi)) if x.dtype.is_float else FULL[dtype]
     return make_node("convert", (x,), None, dtype, interval)
+
+
+_CLAMPS: dict[str, Callable[[float, float], float]] = {"max": max, "min": min}
+_ROUNDINGS: dict[str, Callable[[float], Any]] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
+_WIDE = 1 << 64  # more than any type holds
+_limits: dict[E, tuple[float, float]] = {}
+
+
+def _truncated(x: E) -> Interval:
+    """The interval of the float `x` as an integer, before it saturates: that of its limits, and 0, which NaN becomes."""
+    lo, hi = limits(x)
+    if lo > hi:  # always NaN
+        return 0, 0
+    ends = [math.trunc(v) if abs(v) < _WIDE else _WIDE if v > 0 else -_WIDE for v in (lo, hi)]
+    return min(0, ends[0]), max(0, ends[1])
+
+
+def limits(x: E, depth: int = 64) -> tuple[float, float]:
+    """[lo, hi] that contains every value of the float `x` but NaN: what clamps, choices and roundings say of it."""
+    found = _limits.get(x)
+    if found is None:
+        found = _limits[x] = _limits_of(x, depth - 1) if depth else (-math.inf, math.inf)
+    return found
+
+
+def _limits_of(x: E, depth: int) -> tuple[float, float]:
+    if x.op == "const":
+        v = float(constant_value(x))
+        return (v, v) if v == v else (math.inf, -math.inf)
+    if x.op in _CLAMPS:
+        (a, b), (c, d) = limits(x.args[0], depth), limits(x.args[1], depth)
+        nothing = a > b or c > d  # NaN stays NaN
+        return (math.inf, -math.inf) if nothing else (_CLAMPS[x.op](a, c), _CLAMPS[x.op](b, d))
+    if x.op == "select":
+        (a, b), (c, d) = limits(x.args[1], depth), limits(x.args[2], depth)
+        return min(a, c), max(b, d)
+    if x.op in _ROUNDINGS:
+        lo, hi = limits(x.args[0], depth)
+        return float(_ROUNDINGS[x.op](lo)), float(_ROUNDINGS[x.op](hi))
+    if x.op == "convert" and x.args[0].dtype.is_float:  # rounding is monotone
+        lo, hi = limits(x.args[0], depth)
+        with np.errstate(over="ignore"):
+            return float(x.dtype.numpy.type(lo)), float(x.dtype.numpy.type(hi))
+    return -math.inf, math.inf
 
 
 TWIN = {"f16": dt.i16, "bf16": dt.i16, "f32": dt.i32, "f64": dt.i64, "i32": dt.f32, "i64": dt.f64}

@@ -95,9 +95,10 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     if bounds is None:
         bounds = _inductive(v, inits, steps, accs)
     else:
-        for (lo, hi), e in zip((*bounds, *bounds), inits + steps, strict=True):
-            if not lo <= e.lo <= e.hi <= hi:
-                raise UserError(f"the accumulator range {lo}..{hi} does not hold: {e!r} lies in {e.lo}..{e.hi}")
+        for k, ((lo, hi), init, step) in enumerate(zip(bounds, inits, steps, strict=True)):
+            for e in (init, step):
+                if not lo <= e.lo <= e.hi <= hi and not (k in accs and _within(grown(v.n, init, step, accs[k]), (lo, hi))):
+                    raise UserError(f"the accumulator range {lo}..{hi} does not hold: {e!r} lies in {e.lo}..{e.hi}")
     env: dict[Var | E, Ix | E] = {v: ix(w)}
     for k, a in accs.items():
         env[a] = acc(w, k, a.dtype, bounds[k])
@@ -140,7 +141,62 @@ def _inductive(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], accs: dict[in
         if all(hull[k] == trial[k] for k in integer):
             return [trial[k] if k in integer else bounds[k] for k in range(len(inits))]
         trial = hull
-    return bounds
+    return [grown(v.n, inits[k], steps[k], accs[k]) or full if k in integer else full for k, full in enumerate(bounds)]
+
+
+def _within(a: Interval | None, b: Interval) -> bool:
+    return a is not None and b[0] <= a[0] and a[1] <= b[1]
+
+
+def grown(n: int, init: E, step: E, a: E) -> Interval | None:
+    """The range of the accumulator `a` at the start of each of n steps, where a step adds a bounded amount to it.
+
+    count = fold(k:64; a=0) a + select(x[k] < 0, 1, 0)        0 <= a <= 63 at the start of a step, and 0 <= count <= 64
+
+    None where the step is not of that kind, or the last sum might wrap.
+    """
+    found = growth(step, a)
+    if found is None:
+        return None
+    least, most = min(0, found[0]), max(0, found[1])
+    if init.lo + n * least < a.dtype.lo or init.hi + n * most > a.dtype.hi:
+        return None
+    return init.lo + (n - 1) * least, init.hi + (n - 1) * most
+
+
+NESTED = 64
+"""How deep the terms of a growing step are looked for."""
+
+
+def growth(e: E, a: E, known: dict[E, Interval | None] | None = None, depth: int = NESTED) -> Interval | None:
+    """The interval of e - a over the integers, where `e` is `a` plus terms of known intervals, or a choice of such."""
+    if e is a:
+        return 0, 0
+    if a.attr[0] not in e.free or not depth:
+        return None
+    known = {} if known is None else known
+    if e not in known:
+        known[e] = _growth(e, a, known, depth - 1)
+    return known[e]
+
+
+def _growth(e: E, a: E, known: dict[E, Interval | None], depth: int) -> Interval | None:
+    if e.op in ("add", "sub"):
+        x, y = e.args
+        first = growth(x, a, known, depth)
+        if first is not None:
+            return (first[0] + y.lo, first[1] + y.hi) if e.op == "add" else (first[0] - y.hi, first[1] - y.lo)
+        second = growth(y, a, known, depth) if e.op == "add" else None
+        return (second[0] + x.lo, second[1] + x.hi) if second is not None else None
+    if e.op == "select":
+        one, other = growth(e.args[1], a, known, depth), growth(e.args[2], a, known, depth)
+        return (min(one[0], other[0]), max(one[1], other[1])) if one is not None and other is not None else None
+    if e.op == "fold" and len(e.args) == 2:
+        start, once = growth(e.args[0], a, known, depth), growth(e.args[1], accumulators(e)[0])
+        if start is None or once is None:
+            return None
+        return start[0] + e.attr.n * min(0, once[0]), start[1] + e.attr.n * max(0, once[1])
+    return None
 
 
 def open_fold(node: E, w: Var | None = None) -> tuple[Var, tuple[E, ...], tuple[E, ...], tuple[E, ...]]:

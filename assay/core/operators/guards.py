@@ -55,6 +55,15 @@ def inside(indices: Sequence[Ix], shape: Sequence[int]) -> E:
     return held
 
 
+def within(e: E, lo: int, hi: int) -> E:
+    """lo <= e <= hi; a side that the type or the interval of `e` decides vanishes."""
+    low = const(True, dt.bool_) if e.lo >= lo else op("le", const(lo, e.dtype), e)
+    high = const(True, dt.bool_) if e.hi <= hi else op("le", e, const(hi, e.dtype))
+    if e.hi < lo or e.lo > hi:
+        raise OutOfBounds(f"{lo} <= value <= {hi} cannot hold: the value lies in {e.lo}..{e.hi}")
+    return both(low, high)
+
+
 def both(a: E, b: E) -> E:
     """a and b; a decided side vanishes."""
     return b if is_const(a, True) else a if is_const(b, True) else a & b

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 from assay.core import dtypes as dt
 from assay.core.errors import Unsupported, UserError
 from assay.core.index import Ix
-from assay.core.lang import E, T, as_index, const, convert, index, load, op, select
-from assay.core.operators.build import at, broadcast, cast, elements, size_at
+from assay.core.lang import E, T, as_index, const, convert, index, load, op, require, select
+from assay.core.operators.build import at, broadcast, cast, copy, elements, size_at
 from assay.core.operators.build import dim as axis_of
-from assay.core.operators.guards import checked_index, data_dependent
+from assay.core.operators.guards import checked_index, data_dependent, within
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, FLOATS, Like, like, listed
 from assay.core.operators.views import reindexed
@@ -191,6 +191,27 @@ def take(self: T, chosen: T) -> T:
         return load(self, *found)
 
     return elements(chosen.shape, body, self.dtype)
+
+
+# ------------------------------------------------------------------------------------------------ preconditions
+
+
+@operator("assume(Tensor self, int lo, int hi) -> Tensor",
+          samples=listed(*((like(7, dtype=d, lo=0, hi=5), 0, 5) for d in dt.INTEGERS),
+                         (like(2, 3, dtype=dt.i64, lo=-3, hi=9), -3, 9), (like(dtype=dt.i32, lo=2, hi=2), 2, 2),
+                         (like(0, dtype=dt.i64), 0, 0)))  # fmt: skip
+def assume(self: T, lo: int, hi: int) -> T:
+    """self, whose elements must lie in lo..hi: checked once, before anything reads them, and then known to every proof."""
+    if not self.dtype.is_integer:
+        raise UserError(f"only integers are assumed to lie in a range, not {self.dtype.name}")
+    if lo > hi:
+        raise UserError(f"no integer lies in {lo}..{hi}; give lo <= hi")
+    found = copy(self)
+    if self.size == 0 or (lo <= found.lo and found.hi <= hi):
+        return found
+    inside = within(found.body, lo, hi)
+    message = f"[IndexError] assumed {lo} <= value <= {hi}, here {{value}} at {{index}}"
+    return require(self.shape, found.body, inside, message, lo=lo, hi=hi)
 
 
 # ------------------------------------------------------------------------------------------------ tables

@@ -27,7 +27,7 @@ from assay.core.text import Names, domain, sum_text
 from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
 from assay.verify.integers import END, Answer, Fact, Goal, Hypothesis, decide, magnitude, split, value_at
-from assay.verify.terms import Atom
+from assay.verify.terms import Atom, brief
 from assay.verify.verdict import Verdict
 
 Path: TypeAlias = "frozenset[Hypothesis]"
@@ -84,7 +84,7 @@ class Obligation:
             return ""
         if self.answer.status == "refuted":
             return "fails for " + ", ".join(f"{k} = {v}" for k, v in (self.witness or {}).items())
-        of = f", which depends on {_short(self.answer.opaque[0])}" if self.answer.opaque else ""
+        of = f", which depends on {brief(self.answer.opaque[0])}" if self.answer.opaque else ""
         return f"could not be decided{of}" if self.answer.point is not None else self.answer.how
 
     def to_json(self) -> dict[str, Any]:
@@ -95,10 +95,6 @@ class Obligation:
     def __str__(self) -> str:
         more = "; ".join(x for x in (self.message, self.reason) if x)
         return f"{self.status:8}{self.kind:7}{self.where}: {self.how}" + (f" ({more})" if more else "")
-
-
-def _short(e: E) -> str:
-    return text if len(text := repr(e)) <= 80 else text[:80] + " ..."
 
 
 class Texts:
@@ -162,7 +158,7 @@ class Texts:
                 at = [value_at(i, point) for i in idx]
                 found[f"{self.names.of.get(t, repr(t))}[{','.join(map(str, at))}]"] = bool(x) if a.dtype.kind == "bool" else x
             else:
-                found[_short(a)] = x
+                found[brief(a)] = x
         goes_out = self._indices(o, point)
         return found | ({"index": goes_out} if goes_out is not None else {})
 

@@ -22,7 +22,7 @@ from assay.core.lang.expressions import FULL
 from assay.core.lang.folds import growth
 from assay.core.row import TABLE
 from assay.verify.integers import Fact, Goal, split
-from assay.verify.terms import Atom
+from assay.verify.terms import Atom, brief
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Ranges:
         elif a.op == "acc":
             known = self.homes.get(a)
             if known is None:
-                yield f"the range {a.lo}..{a.hi} of {a!r}"
+                yield f"the range {a.lo}..{a.hi} of {brief(a)}"
             for home, fold in known or ():
                 yield _of_fold(home, fold)
         elif a.op == "fold":

@@ -20,7 +20,7 @@ from assay.core.dtypes import DType
 from assay.core.index import Ix
 from assay.core.lang import E
 from assay.verify.integers import Question
-from assay.verify.terms import Atom, Reading, wraps
+from assay.verify.terms import Atom, Reading, brief, wraps
 
 SHARED = 60
 """Terms of more characters than this get a name, and so are printed once."""
@@ -201,5 +201,4 @@ def _what(a: Atom, name: str) -> str:
     """A comment that says what an atom without a readable name stands for."""
     if not isinstance(a, E) or not re.fullmatch(r"a\d+|\|.*#\d+\|", name):
         return ""
-    text = repr(a).replace("\n", " ")
-    return f"  ; {text if len(text) <= 2 * SHARED else text[: 2 * SHARED] + ' ...'}"
+    return f"  ; {brief(a)}"

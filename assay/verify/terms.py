@@ -13,11 +13,14 @@ import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
-from assay.core.index import Div, Ix, Quotient, Size, Val, Var, factors, ix
+from assay.core.index import Div, Ix, Quotient, Size, Val, Var, factors, ix, values
 from assay.core.lang import E, expand
 from assay.core.row import TABLE, Interval
 
 Atom: TypeAlias = "Var | Size | E"  # what has no structure here: a variable, a size, or the value of an expression
+
+
+BRIEF = 100  # characters
 
 
 def _mask(e: E) -> int:
@@ -63,6 +66,20 @@ def unwrapped(e: E) -> Interval:
 def wraps(e: E) -> bool:
     lo, hi = unwrapped(e)
     return lo < e.dtype.lo or hi > e.dtype.hi
+
+
+def brief(e: E, depth: int = 4) -> str:
+    """The outermost operations of `e` in at most a line: the whole text of a value that shares its parts is exponential."""
+    if not depth:
+        return "..."
+    if e.op in ("const", "acc"):
+        return repr(e)
+    if e.op in ("load", "load_or_zero", "idx"):
+        indices = (e.attr,) if e.op == "idx" else e.attr[1]
+        inside = ", ".join("..." if any(True for _ in values(i)) else repr(i) for i in indices)
+        return f"[{inside}]" if e.op == "idx" else f"{e.attr[0]!r}[{inside}]"
+    text = f"{e.op}({', '.join(brief(a, depth - 1) for a in e.args)})"
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ..."
 
 
 class Numpy:

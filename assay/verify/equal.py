@@ -154,6 +154,8 @@ class Comparator:
     def _pair(self, a: E, b: E, c: Context) -> Rule:
         if a.dtype is not b.dtype:
             return Mismatch("types differ", a, b, c)
+        if a.op == "stop" or b.op == "stop":  # it marks a value for derivatives, and is that value
+            return (yield Pair(*(x.args[0] if x.op == "stop" else x for x in (a, b)), c))
         if a.op == "select" or b.op == "select":
             return (yield from self._select(a, b, c))
         if a.dtype.is_integer:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assay.core.dtypes import DType
 from assay.core.index import Ix
 from assay.core.lang import E, Program, T
+from assay.core.lang import input as tensor_input
 
 
 @dataclass(frozen=True)
@@ -121,4 +123,9 @@ class Scheduled:
     arena: int = 0
 
 
-__all__ = ["Axis", "LoopNest", "Piece", "RowBuffer", "Scheduled", "Step", "Stored"]
+def written(output: int, shape: tuple[int, ...], dtype: DType) -> T:
+    """What stands for the memory of output number `output` of a kernel, as it is when a scatter reads it."""
+    return tensor_input(f"what was written to output {output}", shape, dtype)
+
+
+__all__ = ["Axis", "LoopNest", "Piece", "RowBuffer", "Scheduled", "Step", "Stored", "written"]

@@ -216,6 +216,8 @@ class _Gather:
                 self.units = True
             elif x.op in LOADS and (y := self._opened(x)) is not x:
                 todo.append((y, loops))
+            elif x.op == "stop":
+                todo.append((x.args[0], loops))
             elif monoid_of(x) != self.name:
                 found.append(Terms(loops, x))
             elif x.op == "fold":

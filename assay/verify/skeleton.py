@@ -53,6 +53,8 @@ def _combine(e: E) -> int:
         if t.kind in ("let", "require"):
             return _of[t.body]
         return hash((t.kind, *(_of[b] for b in _bodies(t)), *sorted(inputs(t))))
+    if e.op == "stop":
+        return _of[e.args[0]]
     if e.op in ("const", "acc"):
         return hash((e.op, e.attr if e.op == "const" else e.attr[1]))
     return hash((e.op, e.dtype.code, tuple([_of[a] for a in e.args])))

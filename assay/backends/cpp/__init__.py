@@ -25,6 +25,7 @@ from assay.backends.target import Target, host
 from assay.core.errors import InternalError
 from assay.core.lang import Program, T, size_of
 from assay.core.text import domain
+from assay.verify import nests as verify
 from assay.verify.bounds import ProvenProgram, proven
 
 _SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for
@@ -40,6 +41,7 @@ class Emitted:
     rows: dict[str, str]
     steps: list[Step]
     layout: Layout
+    nests: dict[Kernel, Nest]
 
 
 def default_plan(program: Program, target: Target) -> Plan:
@@ -81,7 +83,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     parts, groups = [], _groups(program, plan)
     steps: list[Step] = []
     rows: dict[str, str] = {}
-    number = 0
+    nests: dict[Kernel, Nest] = {}
     for group in groups:
         if isinstance(group, T):
             steps.append(Step(None, (group,)))
@@ -91,8 +93,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
         for kernel in group:
             if all(t.size == 0 for t in kernel.tensors):
                 continue
-            nest = _nest(kernel, facts, target, f"k{prefix}_{number}", layout)
-            number += 1
+            nest = nests[kernel] = _nest(kernel, facts, target, f"k{prefix}_{len(nests)}", layout)
             parts.append(nest.text)
             rows.update(nest.printer.rows)
             calls += _calls(kernel, nest, layout)
@@ -100,7 +101,22 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
         parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
         steps.append(Step(entry, tuple(t for k in group for t in k.computes)))
     _place(program, groups, layout)
-    return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout)
+    return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout, nests)
+
+
+def scheduled(program: Program, plan: Plan, target: Target | None = None) -> verify.Scheduled:
+    """What is printed for the plan, as data: loop nests, their order, and where tensors live."""
+    e = emit_program(proven(program), plan, target or host())
+    steps: list[verify.Step] = []
+    for group in _groups(program, plan):
+        if isinstance(group, T):
+            steps.append(verify.Step((group,), frozenset(group.args)))
+            continue
+        for kernel in group:
+            nest = e.nests.get(kernel)  # none where there is no element
+            reads = frozenset(nest.placement.reads) if nest is not None else frozenset[T]()
+            steps.append(verify.Step(kernel.computes, reads, nest.loops if nest is not None else None))
+    return verify.Scheduled(program, tuple(steps), tuple(e.layout.offsets.items()), e.layout.arena)
 
 
 def checks_first(program: Program, plan: Plan) -> Plan:
@@ -268,4 +284,4 @@ def _again(program: Program) -> tuple[Plan, str]:
     return plan, translation_unit([emit_program(proven(scheduled), plan, host())], host())
 
 
-__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "translation_unit"]
+__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "scheduled", "translation_unit"]

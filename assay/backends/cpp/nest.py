@@ -18,12 +18,13 @@ from assay.backends.cpp.values import Block, Carry, Names, Printer
 from assay.backends.legality import ONE, Rep, carried, illegal, replication
 from assay.backends.placement import Fill, Fold, Loop, Placement, Store, Value
 from assay.backends.plan import Schedule
+from assay.backends.readback import ReadBack
 from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Var, divisions, ix
 from assay.core.lang import T
-from assay.verify.nests import Axis, Piece
+from assay.verify.nests import Axis, LoopNest, Piece
 
 AGAIN = 25  # one element in so many may be computed twice to save the code of a tail
 STACK = 1 << 20  # bytes of row buffers that a kernel may put on its thread's stack
@@ -81,6 +82,16 @@ class Nest:
         self.units = 1
         self.streams = schedule.stream and placement.kind == "let" and schedule.carry is None
         self.text = self._text()
+
+    @property
+    def loops(self) -> LoopNest:
+        """The nest as data; what is stored is read back from what is printed."""
+        p = self.placement
+        made = ReadBack(p, {x: cut_row(self.printer, x) for f in p.fills for x in f.loops if x})
+        folds = carried(p, self.target.lanes) if self.schedule.carry is not None else None
+        chunks = (folds[0].loop.n, self.schedule.carry) if folds and self.schedule.carry else None
+        return LoopNest(p.kind, p.shape, tuple(self.cuts), self.order, made.stores, made.buffers, self.schedule.threads,
+                        self.units, chunks)  # fmt: skip
 
     @property
     def threaded(self) -> bool:
@@ -324,6 +335,11 @@ def print_fill(p: Printer, v: Value) -> None:
     p.block.names[v] = Names(reps, names, False)
 
 
+def cut_row(p: Printer, loop: Loop) -> Axis:
+    """How an axis of a row buffer is cut."""
+    return cut(loop.n, p.fill_rep.get(loop, ONE), p.lanes, repeatable=True)
+
+
 def _row_major(fill: Fill) -> Ix:
     flat, stride = ix(0), 1
     for n, x in zip(reversed(fill.shape), reversed(fill.loops), strict=True):
@@ -355,9 +371,9 @@ def _fill_loops(p: Printer, fill: Fill, k: int, bottom: Callable[[], None]) -> N
     if loop is None:
         _fill_loops(p, fill, k + 1, bottom)
         return
-    axis = cut(loop.n, p.fill_rep.get(loop, ONE), p.lanes, repeatable=True)
+    axis = cut_row(p, loop)
     for piece in axis.pieces:
         print_piece(p, loop, axis, piece, lambda: _fill_loops(p, fill, k + 1, bottom))
 
 
-__all__ = ["Nest", "cut", "print_fill"]
+__all__ = ["Nest", "cut", "cut_row", "print_fill"]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from assay.backends.plan import Plan
 from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
@@ -27,6 +28,7 @@ from assay.semantics.trace import named
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 from assay.verify import bounds
+from assay.verify.coverage import prove_schedule
 from assay.verify.layered import Arrays, Layer, Report, compare
 
 
@@ -106,14 +108,22 @@ def stage_layers(stages: Sequence[Stage]) -> list[Layer]:
 def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
     """A layer for each stage's program, and one for what the backend makes of the last."""
     executable = build(stages[-1].program, backend=backend)
-    made = Layer(backend, lambda xs: list(executable(xs)), unproved="what was printed is run, not read")
-    scheduled = getattr(executable, "program", None)
-    return [*stage_layers(stages), *([schedule_layer(scheduled)] if scheduled is not None else []), made]
+    made = Layer(backend, lambda xs: list(executable(xs)), proof=lambda: (False, "what was printed is run, not read"))
+    if backend == "reference":
+        return [*stage_layers(stages), made]
+    return [*stage_layers(stages), *schedule_layers(executable.program, lambda: executable.plan), made]  # type: ignore[attr-defined]
 
 
-def schedule_layer(program: Program) -> Layer:
-    """The program after scheduling (packed operands, split folds)."""
-    return Layer("schedule", lambda xs: run(program, xs), program)
+def schedule_layers(program: Program, plan: Callable[[], Plan]) -> list[Layer]:
+    """The program after scheduling (packed operands, split folds), and the loop nests of its plan."""
+
+    def proof() -> tuple[bool, str]:
+        from assay.backends.cpp import scheduled
+
+        found = prove_schedule(scheduled(program, plan()))
+        return found.proved, str(found)
+
+    return [Layer("schedule", lambda xs: run(program, xs), program), Layer("nest", None, proof=proof)]
 
 
 def source_layers(e: Examined) -> list[Layer]:
@@ -143,7 +153,7 @@ def _eager(e: Examined) -> Layer | None:
                 found[o.index] = (x.cell.value if o.chain else x.value).array
         return [s.memory(tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
 
-    return Layer("eager", run_eager, unproved="a Python function is run, not read")
+    return Layer("eager", run_eager, proof=lambda: (False, "a Python function is run, not read"))
 
 
 def _graph(e: Examined) -> Layer:
@@ -152,7 +162,7 @@ def _graph(e: Examined) -> Layer:
     def run_graph(xs: Arrays) -> Arrays:
         return [v.array for v in e.captured.graph.run(process, [from_numpy(x).value for x in xs])]
 
-    return Layer("graph", run_graph, unproved="operators are run one by one")
+    return Layer("graph", run_graph, proof=lambda: (False, "operators are run one by one"))
 
 
 # ------------------------------------------------------------------------------------------------ prove

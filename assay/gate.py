@@ -62,8 +62,8 @@ def facts(path: Path, *, backend: str = "cpp") -> dict[str, Any]:
 
 
 def _fact(stage: StageReport) -> str:
-    """The verdict of a stage.  Whether scheduling changes the program depends on the machine: that it is right does not."""
-    return "holds" if stage.name == "schedule" and stage.verdict.ok else str(stage.verdict)
+    """The verdict of a stage.  What is scheduled, and how, depends on the machine: that it is right does not."""
+    return "holds" if stage.name in ("schedule", "nest") and stage.verdict.ok else str(stage.verdict)
 
 
 def collect(paths: Sequence[Path], *, backend: str = "cpp") -> dict[str, dict[str, Any]]:

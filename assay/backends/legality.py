@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import groupby
 from typing import NamedTuple
 
 from assay.backends.placement import Fold, Loop, Placement, Value, reachable
@@ -109,8 +110,8 @@ def illegal(p: Placement, s: Schedule, lanes: int) -> str | None:
     tied = {a for a in (s.vector, threaded, *(k for k, u in s.jam if u > 1)) if a is not None} - free
     if tied:
         return f"axes {sorted(tied)} of a scatter may write the same element twice: they must run in order"
-    kept = [k for k, block in s.order if block is None and k not in free]
-    if kept != sorted(kept):
+    kept = [k for k, _ in groupby(k for k, _ in s.order if k not in free)]  # blocks right around their loop are one loop
+    if kept != sorted(set(kept)):
         return f"order {s.order} changes the order in which elements of a scatter are written"
     if p.kind in ("scan", "scatter") and (s.carry is not None or p.fills):
         return f"{p.kind} with carry or row buffers"

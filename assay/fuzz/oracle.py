@@ -12,7 +12,7 @@ from assay.backends.build import FLAGS
 from assay.core.errors import Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
-from assay.examine import Examined, schedule_layer, source_layers, stage_layers
+from assay.examine import Examined, schedule_layers, source_layers, stage_layers
 from assay.frontends.capture import capture
 from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.inputs import HUGE, KINDS, draw
@@ -137,7 +137,7 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tupl
         _emit_together(cpp, todo[half:], flags)
         return
     for (p, program, _), executable in zip(todo, made, strict=True):
-        p.backend = [schedule_layer(program), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
+        p.backend = [*schedule_layers(program, lambda e=executable: e.plan), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
 
 
 def _judged(p: _Prepared, *, thorough: bool) -> Judged:

@@ -267,10 +267,8 @@ def _in_order(nest: LoopNest, divided: int | None, *, once: bool) -> str:
     for k, axis in enumerate(nest.axes):
         if k not in free and any(len(p.offsets) > 1 or p.lanes > 1 or p.size < 0 for p in axis.pieces):
             return f"updates along axis {k} are made together, and may write one element"
-        if k not in free and any(j == k and b is not None for j, b in nest.order):
-            return f"axis {k} runs in blocks, and its updates may write one element"
-    kept = [k for k, b in nest.order if b is None and k not in free]
-    return "" if kept == sorted(kept) else "the order of updates of one element changes"
+    kept = [k for k, _ in itertools.groupby(k for k, _ in nest.order if k not in free)]  # blocks right around their loop are one
+    return "" if kept == sorted(set(kept)) else "the order of updates of one element changes"
 
 
 def _is_free(nest: LoopNest, k: int) -> bool:
@@ -333,7 +331,7 @@ def storage_of(s: Scheduled) -> Iterator[Owed]:
     for at, end, t in placed:
         open_ = [(e, u) for e, u in open_ if e > at]
         for _, u in open_:
-            if first[t] <= last[u] and first[u] <= last[t]:
+            if t in first and u in first and first[t] <= last[u] and first[u] <= last[t]:
                 reason = reason or f"{t!r} and {u!r} are alive together and share memory"
         open_.append((end, t))
     unplaced = [t for step in s.steps for t in step.writes if t not in s.program.outputs and t not in dict(s.offsets)]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.core.dtypes import dtype
+from assay.core.errors import InternalError
 from assay.core.lang import Program, T
 from assay.core.text import type_text
 from assay.semantics.compare import evidence, first_difference
@@ -46,15 +47,16 @@ Outcome: TypeAlias = "Arrays | Failure"
 class Layer:
     """One stage: how to run it, and, where it is a core program, the program (it is proved against the one before it).
 
-    `laws` are those that its contract allows; `unproved` says why a stage that is no core program is only run.
+    `laws` are those that its contract allows.  Of a stage that is no core program `proof` says whether it is proved, and how;
+    one without `run` is run as the next one.
     """
 
     name: str
-    run: Callable[[Arrays], Arrays]
+    run: Callable[[Arrays], Arrays] | None
     program: Program | None = None
     laws: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    unproved: str = ""
+    proof: Callable[[], tuple[bool, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,10 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
     stages: list[StageReport] = []
     witness: Witness | None = None
     before: Program | None = None
+    pending: list[StageReport] = []  # neither proved nor run: the verdict is that of the next layer
     for layer in layers:
         start = time.perf_counter()
-        runs = () if layer.program in agrees else zip(inputs, expected, strict=True)
+        runs = () if layer.program in agrees or layer.run is None else zip(inputs, expected, strict=True)
         found = next((w for xs, e in runs if (w := _differs(layer, xs, e)) is not None), None)
         verdict: Verdict | None = None
         if found is not None:
@@ -172,11 +175,15 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
             agrees.add(layer.program)
         link = _link(program, before, layer)
         if verdict is None:
-            verdict = proved if link.proved else validated(len(inputs))
+            verdict = proved if link.proved else validated(len(inputs)) if layer.run is not None else None
         elif link.proved and all(s.verdict.ok for s in stages):
             link = replace(link, how="although it is proved equal: the validator or the meaning is wrong")
         before = layer.program
-        stages.append(StageReport(layer.name, verdict, link.laws, time.perf_counter() - start, layer.notes, link.how))
+        made = StageReport(layer.name, verdict or proved, link.laws, time.perf_counter() - start, layer.notes, link.how)
+        stages += [*(replace(s, verdict=made.verdict) for s in pending), made] if verdict is not None else []
+        pending = [made] if verdict is None else []
+    if pending:
+        raise InternalError(f"layer {pending[0].name} is neither proved nor run, and no layer after it is")
     return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected))
 
 
@@ -192,8 +199,10 @@ class _Link:
 def _link(program: Program, before: Program | None, layer: Layer) -> _Link:
     if layer.program is program and before is None:
         return _Link(True, "the meaning that all others are compared with")
+    if layer.proof is not None:
+        return _Link(*layer.proof())
     if layer.program is None or before is None:
-        return _Link(False, layer.unproved)
+        return _Link(False, "")
     found = validate(before, layer.program, laws=layer.laws)
     return _Link(found.proved, str(found), found.law_names)
 
@@ -212,6 +221,7 @@ def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
 
 
 def _differs(layer: Layer, inputs: Arrays, expected: Outcome) -> Witness | None:
+    assert layer.run is not None
     got = outcome(layer.run, inputs)
     if isinstance(expected, Failure) or isinstance(got, Failure):
         return None if expected == got else Witness(layer.name, inputs, 0, (), expected, got)

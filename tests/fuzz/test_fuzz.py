@@ -105,7 +105,8 @@ def test_drawn_programs_agree_with_their_meaning(recipe: Recipe) -> None:
 def test_every_stage_is_in_the_report() -> None:
     (judged,) = judge_on([ADD_SUM], draw_many_arrays([ADD_SUM], 0))
     assert judged.report is not None
-    assert [s.name for s in judged.report.stages] == ["eager", "graph", "lower", *(t.name for t in EXACT), "schedule", "nest", "cpp"]
+    last = ["schedule", "nest", "cpp"]
+    assert [s.name for s in judged.report.stages] == ["eager", "graph", "lower", *(t.name for t in EXACT), *last]
     assert judged.ok
 
 

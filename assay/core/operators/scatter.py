@@ -375,7 +375,7 @@ def diagonal_scatter(self: T, src: T, offset: int, dim1: int, dim2: int) -> T:
 
 
 @operator("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-          samples=listed(*((like(*shape), like(*rest[0]), *rest) for shape, *rest in STRIDED)))  # fmt: skip
+          samples=listed(*((like(*s[0]), like(*s[1]), *s[1:]) for s in STRIDED)))  # fmt: skip
 def as_strided_scatter(self: T, src: T, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> T:
     """self with src[i...] at element storage_offset + sum stride_k * i_k, counted row-major; the last write wins."""
     same_type(self, src)

@@ -407,13 +407,15 @@ def strided_place(x: T, size: Sequence[int], stride: Sequence[int], offset: int 
     return place
 
 
-STRIDED = (((3, 4), (2, 3), (4, 1), 1), ((3, 4), (4, 3), (1, 4), None), ((12,), (3, 2), (5, 1), 0), ((6,), (2, 2), (0, 3), 2),
-           ((), (1,), (7,), None), ((5,), (), (), 4), ((4, 5), (0, 3), (9, 9), 3))  # fmt: skip
+STRIDED: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None], ...] = (
+    ((3, 4), (2, 3), (4, 1), 1), ((3, 4), (4, 3), (1, 4), None), ((12,), (3, 2), (5, 1), 0), ((6,), (2, 2), (0, 3), 2),
+    ((), (1,), (7,), None), ((5,), (), (), 4), ((4, 5), (0, 3), (9, 9), 3),
+)  # fmt: skip
 
 
 @operator("as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)", view=True,
           inverse=lambda apply, parent, new, *rest: apply("as_strided_scatter.default", parent, new, *rest),
-          samples=listed(*((like(*shape), *rest) for shape, *rest in STRIDED)))  # fmt: skip
+          samples=listed(*((like(*s[0]), *s[1:]) for s in STRIDED)))  # fmt: skip
 def as_strided(self: T, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> T:
     """y[i...] = element storage_offset + sum stride_k * i_k of self, counted row-major.
 

@@ -201,12 +201,14 @@ def describe(x: Any) -> str:
 class Compiled:
     """A function that is compiled for each signature it is called with; see the module."""
 
-    def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT) -> None:
+    def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT,
+                 tune: bool = False) -> None:  # fmt: skip
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.function = f
         self.backend = backend
         self.limit = limit
+        self.tune = tune
         self.entries: dict[Any, Entry] = {}
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
         self._lock = threading.RLock()
@@ -310,7 +312,7 @@ class Compiled:
         with ieee(), uncollected():
             stages = optimise(lower(captured.graph))
             optimised_at = time.perf_counter()
-            executable = build(stages[-1].program, backend=self.backend)
+            executable = build(stages[-1].program, backend=self.backend, tune=self.tune)
         end = time.perf_counter()
         self._misses += 1
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
@@ -401,8 +403,8 @@ def check_backend(backend: str) -> None:
         raise UserError(f"backend={backend!r}; allowed: {', '.join(map(repr, BACKENDS))}")
 
 
-def build(program: Program, *, backend: str) -> Executable:
-    """The program compiled by the backend "cpp" or "reference"."""
+def build(program: Program, *, backend: str, tune: bool = False) -> Executable:
+    """The program compiled by the backend "cpp" or "reference"; `tune` as in `compile`."""
     check_backend(backend)
     if backend == "reference":
         from assay.semantics import denote
@@ -410,16 +412,18 @@ def build(program: Program, *, backend: str) -> Executable:
         return functools.partial(denote.run, program)
     from assay.backends import cpp
 
-    return cpp.compile_program(program)
+    return cpp.compile_program(program, tune=tune)
 
 
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
-            dynamic: bool = False) -> Any:  # fmt: skip
+            dynamic: bool = False, tune: bool = False) -> Any:  # fmt: skip
     """The function, compiled for each signature at its first call; also a decorator, with or without options.
 
     numerics="exact" gives the bits of eager evaluation.  It returns arrays if numpy arrays are what it
     got, tensors otherwise.
     backend: "cpp" (machine code by g++) or "reference" (the meaning itself, slow).
+    tune: at the first call of a signature, time the most promising schedules of every kernel that takes 20 us or more (a
+    second or so each) instead of believing the cost model; the winners are remembered on disk.  The bits are the same.
     Raises UserError for an unknown option, Unsupported for numerics="fast", dynamic=True and strict=False.
     """
     if numerics not in ("exact", "fast"):
@@ -435,10 +439,12 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         raise Unsupported(
             "strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used"
         )
+    if tune and backend != "cpp":
+        raise UserError(f"tune=True times the schedules of backend='cpp'; {backend!r} has none")
     if f is None:
-        return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic)
+        return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic, tune=tune)
     if isinstance(f, Compiled):
         return f
     if not callable(f):
         raise UserError(f"compile() needs a function, not {type(f).__name__}")
-    return Compiled(f, backend=backend)
+    return Compiled(f, backend=backend, tune=tune)

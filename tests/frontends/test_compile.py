@@ -358,3 +358,25 @@ def test_nothing_to_compute(backend: str) -> None:
     assert assay.compile(lambda x: None, backend=backend)(floats(2)) is None
     assert assay.compile(lambda x: x.t() * 2, backend=backend)(assay.zeros(0, 3)).shape == (3, 0)
     assert assay.compile(lambda x: x.sum(), backend=backend)(assay.zeros(0, 3)).item() == 0
+
+
+@pytest.mark.cpp
+def test_tuning_times_schedules_and_keeps_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.backends.schedule import tune
+
+    asked: list[str] = []
+    true = tune.tune
+    monkeypatch.setattr(tune, "tune", lambda p, target: asked.append(p.name) or true(p, target, seconds=0.0))
+    x = assay.from_numpy(np.random.default_rng(0).standard_normal((64, 96)).astype(np.float32))
+    f = lambda x: x.softmax(-1).sum(0)  # noqa: E731
+    tuned = assay.compile(f, tune=True)
+    assert tuned(x).numpy().tobytes() == f(x).numpy().tobytes()
+    assert len(asked) == 1
+    assay.compile(f)(x)
+    assert len(asked) == 1
+    assert assay.compile(tune=True)(f).tune
+
+
+def test_tuning_needs_a_backend_with_schedules() -> None:
+    with pytest.raises(assay.UserError, match="times the schedules of backend='cpp'"):
+        assay.compile(lambda x: x, backend="reference", tune=True)

@@ -247,16 +247,23 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
     ]
 
 
-def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = None, threads: int | None = None) -> Executable:
+def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = None, threads: int | None = None,
+                    tune: bool = False) -> Executable:  # fmt: skip
     """The program as machine code, under `plan`, with at most `threads` threads (None: as many as there are processors).
 
-    plan None: chosen by the schedule search, which may replace the program by one of the same bits (packed operands).
+    plan None: chosen by the schedule search, which may replace the program by one of the same bits (packed operands); with
+    `tune` the first few candidates of each large kernel are timed, and the winners remembered for this machine.
     Raises Unsound where the program's proof refutes or leaves open an access; Unsupported where g++ is missing;
     InternalError where the plan is not one of the program or g++ refuses the text.
     """
     if plan is not None:
         return compile_many([program], plans=[plan], threads=threads)[0]
     source = program.program if isinstance(program, ProvenProgram) else program
+    if tune and all(t.size for t in source.tensors):
+        from assay.backends.schedule.tune import tune as timed
+
+        scheduled, plan = timed(source, host())
+        return compile_many([scheduled], plans=[plan], threads=threads)[0]
     record = stored.record_path(source)
     found = stored.load(record, threads or threads_.available(), lambda: _again(source))
     if found is not None:

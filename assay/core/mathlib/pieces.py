@@ -128,6 +128,12 @@ def horner(coefficients: Sequence[float], x: E) -> E:
     return p
 
 
+def two_chains(coefficients: Sequence[float], x: E) -> E:
+    """c0 + c1 x + ... as even(x^2) + x odd(x^2): half the latency of `horner` for one multiplication more."""
+    square = x * x
+    return fma(x, horner(coefficients[1::2], square), horner(coefficients[::2], square))
+
+
 # ------------------------------------------------------------------------------------------------ exact pairs
 
 

@@ -13,6 +13,7 @@ AI F sqrt_(F a){return __builtin_ia32_sqrtps256(a);} AI D sqrt_(D a){return D{__
 RNV(floor,9) RNV(ceil,10) RNV(trunc,11) RNV(roundeven,8)
 AI F gt(F a,F b){return __builtin_ia32_maxps256(a,b);} AI DH gt(DH a,DH b){return __builtin_ia32_maxpd256(a,b);}
 AI F lt(F a,F b){return __builtin_ia32_minps256(a,b);} AI DH lt(DH a,DH b){return __builtin_ia32_minpd256(a,b);}
+AI I unordered(F a,F b){return (I)__builtin_ia32_cmpps256(a,b,3);} AI LH unordered(DH a,DH b){return (LH)__builtin_ia32_cmppd256(a,b,3);}
 AI bool some(I m){return __builtin_ia32_movmskps256((F)m);} AI bool some(L m){return __builtin_ia32_movmskpd256((DH)(m.a|m.b));}
 AI F mlF(const float*p,I m){return __builtin_ia32_maskloadps256((const F*)p,m);} AI I mlI(const int*p,I m){return (I)__builtin_ia32_maskloadps256((const F*)p,m);}
 AI D mlD(const double*p,I m){L w=toL(m);return D{__builtin_ia32_maskloadpd256((const DH*)p,(QH)w.a),__builtin_ia32_maskloadpd256((const DH*)(p+@H),(QH)w.b)};}

@@ -10,6 +10,7 @@ AI F sqrt_(F a){return __builtin_ia32_sqrtps512_mask(a,a,-1,4);} AI D sqrt_(D a)
 RNV(floor,9) RNV(ceil,10) RNV(trunc,11) RNV(roundeven,8)
 AI F gt(F a,F b){return __builtin_ia32_maxps512_mask(a,b,a,-1,4);} AI DH gt(DH a,DH b){return __builtin_ia32_maxpd512_mask(a,b,a,-1,4);}
 AI F lt(F a,F b){return __builtin_ia32_minps512_mask(a,b,a,-1,4);} AI DH lt(DH a,DH b){return __builtin_ia32_minpd512_mask(a,b,a,-1,4);}
+AI I unordered(F a,F b){return (a!=a)|(b!=b);} AI LH unordered(DH a,DH b){return (a!=a)|(b!=b);}
 AI bool some(I m){return __builtin_ia32_cvtd2mask512(m);} AI bool some(L m){return __builtin_ia32_cvtq2mask512((QH)(m.a|m.b));}
 AI F mlF(const float*p,I m){return __builtin_ia32_loadups512_mask(p,F{},__builtin_ia32_cvtd2mask512(m));} AI I mlI(const int*p,I m){return (I)mlF((const float*)p,m);}
 AI D mlD(const double*p,I m){unsigned k=__builtin_ia32_cvtd2mask512(m);return D{__builtin_ia32_loadupd512_mask(p,DH{},k&255),__builtin_ia32_loadupd512_mask(p+@H,DH{},k>>8)};}

@@ -10,6 +10,7 @@ AI F h2f(I x){F r;for(int l=0;l<@W;l++)r[l]=h2f((short)x[l]);return r;} AI I f2h
 #define LW(name) AI F name(F x){F r;for(int l=0;l<@W;l++)r[l]=name(x[l]);return r;} AI DH name(DH x){DH r;for(int l=0;l<@H;l++)r[l]=name(x[l]);return r;} AI D name(D x){return D{name(x.a),name(x.b)};}
 LW(sqrt_) LW(floor_) LW(ceil_) LW(trunc_) LW(roundeven_)
 AI F gt(F a,F b){return a>b?a:b;} AI DH gt(DH a,DH b){return a>b?a:b;} AI F lt(F a,F b){return a<b?a:b;} AI DH lt(DH a,DH b){return a<b?a:b;}
+AI I unordered(F a,F b){return (a!=a)|(b!=b);} AI LH unordered(DH a,DH b){return (a!=a)|(b!=b);}
 AI bool some(I m){int r=0;for(int l=0;l<@W;l++)r|=m[l];return r;} AI bool some(L m){long r=0;LH o=m.a|m.b;for(int l=0;l<@H;l++)r|=o[l];return r;}
 #define ML(name,T,V) AI V name(const T*p,I m){T v[@W];for(int l=0;l<@W;l++)v[l]=m[l]?p[l]:0;return ld##V(v);}
 ML(mlF,float,F) ML(mlI,int,I) ML(mlD,double,D) ML(mlL,long,L)

@@ -5,18 +5,17 @@ AI D fma_(D a,D b,D c){return D{fma_(a.a,b.a,c.a),fma_(a.b,b.b,c.b)};}
 template<class T> AI T sel(bool c,T a,T b){return c?a:b;}
 AI F sel(I m,F a,F b){return m?a:b;} AI I sel(I m,I a,I b){return m?a:b;}
 AI D sel(L m,D x,D y){DH a=m.a?x.a:y.a,b=m.b?x.b:y.b;return D{a,b};} AI L sel(L m,L x,L y){LH a=m.a?x.a:y.a,b=m.b?x.b:y.b;return L{a,b};}
-AI F max_(F a,F b){F r=(F)((I)gt(a,b)&(I)gt(b,a));I u=(a!=a)|(b!=b);return u?a+b:r;}
-AI F min_(F a,F b){F r=(F)((I)lt(a,b)|(I)lt(b,a));I u=(a!=a)|(b!=b);return u?a+b:r;}
-AI DH max_(DH a,DH b){DH r=(DH)((LH)gt(a,b)&(LH)gt(b,a));LH u=(a!=a)|(b!=b);return u?a+b:r;}
-AI DH min_(DH a,DH b){DH r=(DH)((LH)lt(a,b)|(LH)lt(b,a));LH u=(a!=a)|(b!=b);return u?a+b:r;}
+AI F max_(F a,F b){F r=(F)((I)gt(a,b)&(I)gt(b,a));return unordered(a,b)?a+b:r;}
+AI F min_(F a,F b){F r=(F)((I)lt(a,b)|(I)lt(b,a));return unordered(a,b)?a+b:r;}
+AI DH max_(DH a,DH b){DH r=(DH)((LH)gt(a,b)&(LH)gt(b,a));return unordered(a,b)?a+b:r;}
+AI DH min_(DH a,DH b){DH r=(DH)((LH)lt(a,b)|(LH)lt(b,a));return unordered(a,b)?a+b:r;}
 AI D max_(D a,D b){return D{max_(a.a,b.a),max_(a.b,b.b)};} AI D min_(D a,D b){return D{min_(a.a,b.a),min_(a.b,b.b)};}
 AI I max_(I a,I b){return a>b?a:b;} AI I min_(I a,I b){return a<b?a:b;}
 AI L max_(L a,L b){return sel(a>b,a,b);} AI L min_(L a,L b){return sel(a<b,a,b);}
 template<class T> AI T max_(T a,T b){return a>b?a:b;} template<class T> AI T min_(T a,T b){return a<b?a:b;}
-template<> float max_(float a,float b){return a<b?b:b<a?a:a==b?CAST(float,CAST(int,a)&CAST(int,b)):a+b;}
-template<> float min_(float a,float b){return a<b?a:b<a?b:a==b?CAST(float,CAST(int,a)|CAST(int,b)):a+b;}
-template<> double max_(double a,double b){return a<b?b:b<a?a:a==b?CAST(double,CAST(long,a)&CAST(long,b)):a+b;}
-template<> double min_(double a,double b){return a<b?a:b<a?b:a==b?CAST(double,CAST(long,a)|CAST(long,b)):a+b;}
+// of two random numbers the greater is not predicted: no branches, lane 0 of a vector
+AI float max_(float a,float b){return max_(F{a},F{b})[0];} AI float min_(float a,float b){return min_(F{a},F{b})[0];}
+AI double max_(double a,double b){return max_(DH{a},DH{b})[0];} AI double min_(double a,double b){return min_(DH{a},DH{b})[0];}
 template<class T> AI T fdiv_(T x,T y){if(y==0)return 0;if(y==(T)-1&&(T)-1<0)return (T)(0-(unsigned long)x);T q=x/y;return q-((x%y!=0)&((x<0)!=(y<0)));}
 template<class T> AI T fmod_(T x,T y){if(y==0||(y==(T)-1&&(T)-1<0))return 0;T r=x%y;return r!=0&&((r<0)!=(y<0))?r+y:r;}
 AI I fdiv_(I x,I y){I q=satD(floor_(toD(x)/toD(y)));return q&(y!=0);} AI I fmod_(I x,I y){return (x-fdiv_(x,y)*y)&(y!=0);}

@@ -24,6 +24,7 @@ from assay.core.mathlib.pieces import (
     quotient,
     round_to_integer,
     scale,
+    scale_by_magic,
     times_constant,
     two_product,
     two_sum,
@@ -64,10 +65,19 @@ def exp_normal(x: E, low: E | None = None) -> tuple[E, E, E]:
 
 
 def exp(x: E) -> E:
-    """e**x = 2**n (s + t), scaled in two steps so that overflow and subnormal results come out right."""
+    """e**x = 2**n (s + t), scaled in two steps so that overflow and subnormal results come out right.
+
+    x = n ln2 + r: one fma with all of ln2's head leaves r with an error below 2**-(p+2), where x and n ln2 are of one size.
+    """
     f = format_of(x)
-    n, s, t = exp_pair(clamp(x, f.exp_low, f.exp_high))
-    return scale(s + t, n)
+    x = clamp(x, f.exp_low, f.exp_high)
+    magic = f.magic + 2.0 * f.bias
+    b = fma(x, f.inverse_ln2[0], magic)
+    j = b - magic
+    r = fma(j, -f.ln2[0], x)
+    s, t = fast_sum(number(1, x), r)
+    t = fma(r * r, horner(polynomial("exp", x), r), t)
+    return scale_by_magic(s + fma(j * -f.ln2[1], s + t, t), b)
 
 
 def exp2(x: E) -> E:

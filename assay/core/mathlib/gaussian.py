@@ -43,8 +43,8 @@ def _tail(name: str, t: E, half: float, factor: E | None = None) -> Pair:
     """2**LIFT factor e**(-half t^2) w F(w) = z + zl for t >= 0, |zl| < 0.1 |z|.
 
     F = c0 + v (c1 + v Q(v)), v = w - m: the last two steps keep their rounding errors (c0 is short and a < 2 c1, so c - result
-    is exact). The error e of w enters to first order, by the slope of log(w F) against log(w). h + hl = -half t^2 = n ln2 + r
-    with r exact: r and n ln2 are multiples of 2**-p.
+    is exact). The error e of w enters to first order, by the slope of log(w F) against log(w). h + hl = -half t^2 = n ln2 + r:
+    one fma leaves r with an error below 2**-(p+2).
     """
     f = format_of(t)
     m = t * -half

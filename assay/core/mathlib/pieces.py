@@ -207,3 +207,11 @@ def scale(x: E, n: E) -> E:
     f = format_of(x)
     half = n >> 1
     return x * power_of_two(half, f) * power_of_two(n - half, f)
+
+
+def scale_by_magic(x: E, t: E) -> E:
+    """x * 2**n as `scale` does, for t = magic + 2 bias + n: halves of t's bits end in the halves of n, each with the bias."""
+    f = format_of(x)
+    n = bitcast(t)
+    half = n >> 1
+    return x * bitcast(half << (f.p - 1)) * bitcast((n - half) << (f.p - 1))

@@ -25,7 +25,7 @@ RESTART = {"l1": 60.0, "l2": 2200.0, "l3": 6000.0}  # bytes that could have come
 COMBINED = 5.0  # half lines of this many rows wait for their other halves; of more rows, they leave apart
 PAGE = 4096.0  # runs that follow each other this closely are prefetched: starting them costs bandwidth, not time to wait
 FROM_DATA = 4.0  # rows at unknown addresses that instructions in flight fetch side by side
-TRACKED = 16  # streams that a prefetcher follows
+TRACKED = 16  # streams that a prefetcher follows; of more, each waits (two arrays, 16 rows each: 3x the time of 4)
 SPILL = 0.08  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
@@ -403,10 +403,13 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
             if j == w.loops[0]:
                 innermost[j] = innermost.get(j, 0.0) + held
     streams_open: dict[int, float] = {}
+    followed: dict[int, float] = {}  # those that go on for more than a line
     for w in walks:
         if w.access.kind != "row":
             j = w.loops[0] if w.loops else -1
             streams_open[j] = streams_open.get(j, 0.0) + w.run[2] * len(w.tensors)
+            if w.run[0] > LINE:
+                followed[j] = followed.get(j, 0.0) + w.run[2] * len(w.tensors)
     seen: dict[T, list[_Walk]] = {}
     for w in walks:
         if w.access.kind == "row" and level != "l1":
@@ -433,7 +436,10 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
             side_by_side = streams + (FROM_DATA if w.access.from_data else 0.0)
             starting = {"l1": 1.0, "l2": 1 / (side_by_side + 2), "l3": side_by_side**-1.3}[level] * RESTART[level]
         lost = min(4.0, starting / max(run, LINE)) * moved
-        crowd = 1.0 if level == "l1" else max(1.0, streams_open[w.loops[0] if w.loops else -1]) ** -STREAMS
+        crowd = 1.0
+        if level != "l1":
+            j = w.loops[0] if w.loops else -1
+            crowd = max(1.0, streams_open[j]) ** -STREAMS * min(1.0, TRACKED / max(1.0, followed.get(j, 0.0)))
         if reach < PAGE or level == "l1":
             out.restarted += lost
             lost = 0.0

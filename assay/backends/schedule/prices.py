@@ -40,8 +40,8 @@ class Prices:
         m = self.machine = machine
         compare = Price(add=m.cmp_t / 2, count=1, latency=m.cmp_l / 2)
         whole = Price(count=1, latency=m.int_l)
-        # NaN-propagating maximum with -0 < +0: three compares, three selects, an and, an add
-        extreme = Price(add=2.5 * m.cmp_t, count=7, latency=m.cmp_l + m.add_l)
+        # NaN-propagating maximum with -0 < +0: two maxima, an and; a compare, an add, a select
+        extreme = Price(add=2 * m.cmp_t, count=6, latency=m.cmp_l + m.add_l)
         rounding = Price(add=2 * m.add_t, count=2, latency=2 * m.add_l)
         self.primitive: dict[str, Price] = {
             "add": Price(add=m.add_t, count=1, latency=m.add_l), "sub": Price(add=m.add_t, count=1, latency=m.add_l),

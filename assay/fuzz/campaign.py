@@ -13,13 +13,14 @@ from assay.backends.build import FLAGS
 from assay.fuzz.cases import case_of, write_case
 from assay.fuzz.generate import MOST_OPERATORS, random_recipe
 from assay.fuzz.oracle import Judged
-from assay.fuzz.shrink import shrink
+from assay.fuzz.shrink import MOST_TRIALS, shrink
 from assay.fuzz.worker import Judge, Worker
 from assay.verify.verdict import NOTHING_RAN, OK
 
-BATCH = 50  # programs in one C++ file
+BATCH = 200  # programs in one C++ file
+LOST_TRIALS, LOST_LIMIT = 20, 10.0  # to shrink a program that ends or holds its process; seconds until it counts as hanging
 PINNED_EVERY = 10  # of ten batches one is built as users' programs are, nine in a third of g++'s time without optimisation
-QUICK = (*FLAGS, "-O0", "-DAI=static", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
+QUICK = (*FLAGS, "-O0", "-DAI=static inline", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "--param", "ggc-min-expand=1000", "--param", "ggc-min-heapsize=1000000")  # fmt: skip
 
 
@@ -100,7 +101,11 @@ def _count(result: Result, judged: Judged) -> None:
 
 
 def _keep(seed: int, judged: Judged, directory: Path, worker: Judge, flags: tuple[str, ...]) -> Finding:
-    small = shrink(judged, worker, flags=flags)
+    if judged.stage in ("crash", "hang"):  # each trial costs a process or the time limit
+        with Worker(worker.backend, limit=LOST_LIMIT) as own:
+            small = shrink(judged, own, trials=LOST_TRIALS, flags=flags)
+    else:
+        small = shrink(judged, worker, trials=MOST_TRIALS, flags=flags)
     path = directory / f"seed-{seed}.assay"
     try:
         write_case(path, case_of(small))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from assay.semantics.inputs import HUGE, KINDS, draw
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import EXACT, optimise
 from assay.verify.layered import Arrays, Layer, Report, compare
+
+BUILDING = -1  # in the place of a program's number: the build of all
+Tell: TypeAlias = Callable[..., None]  # tell(kind, number of the program or BUILDING, what)
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,30 @@ def draw_many_arrays(recipes: Sequence[Recipe], seed: int, inputs: int = 2) -> l
     return given
 
 
+def _say_nothing(kind: str, at: int, what: Any = None) -> None:
+    """Nobody listens."""
+
+
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
-             flags: tuple[str, ...] = FLAGS, thorough: bool = False) -> list[Judged]:  # fmt: skip
+             flags: tuple[str, ...] = FLAGS, thorough: bool = False, tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
     """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`.
 
     All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all).
+    `tell("doing", k)` is called before anything is done with recipe k (BUILDING: before the build of all), and
+    `tell("judged", k, verdict)` with its verdict.
     """
-    prepared = [_prepare(r, list(xs)) for r, xs in zip(recipes, inputs, strict=True)]
+    prepared: list[_Prepared] = []
+    for k, (r, xs) in enumerate(zip(recipes, inputs, strict=True)):
+        tell("doing", k)
+        prepared.append(_prepare(r, list(xs)))
     if backend == "cpp":
-        _emit(prepared, flags)
-    return [_judged(p, thorough=thorough) for p in prepared]
+        _emit(prepared, flags, tell)
+    judged: list[Judged] = []
+    for k, p in enumerate(prepared):
+        tell("doing", k)
+        judged.append(_judged(p, thorough=thorough))
+        tell("judged", k, judged[-1])
+    return judged
 
 
 def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
@@ -103,21 +120,23 @@ def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
     return made
 
 
-def _emit(prepared: list[_Prepared], flags: tuple[str, ...]) -> None:
+def _emit(prepared: list[_Prepared], flags: tuple[str, ...], tell: Tell) -> None:
     """Give each program its machine code; a program that breaks the file is found by compiling each alone."""
     from assay.backends import cpp
     from assay.backends.schedule import choose
     from assay.backends.target import host
 
     todo: list[tuple[_Prepared, Any, Any]] = []
-    for p in prepared:
+    for k, p in enumerate(prepared):
         if p.examined is None:
             continue
+        tell("doing", k)
         try:
             final = p.examined.final
             todo.append((p, *(choose(final, host()) if all(t.size for t in final.tensors) else (final, None))))
         except Exception as error:
             p.error = f"schedule: {type(error).__name__}: {error}"
+    tell("doing", BUILDING)
     _emit_together(cpp, todo, flags)
 
 

@@ -1,19 +1,32 @@
-"""A process of its own for judging, so that compiled code that crashes is a finding and not the end of the campaign."""
+"""A process of its own for judging: code that crashes, hangs or eats the memory is a finding and not the end of the campaign.
+
+The child says what it is about to do (a program, or the build of all) and sends each verdict as soon as it has it.  When
+it dies or says nothing for too long, it is killed with its compiler, and what it was doing is judged again alone.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import resource
+import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from assay.backends.build import FLAGS
 from assay.compiler import check_backend
-from assay.fuzz.oracle import Judged, draw_many_arrays, judge_on
+from assay.core.errors import InternalError
+from assay.fuzz.oracle import BUILDING, Judged, draw_many_arrays, judge_on
 from assay.fuzz.recipe import Recipe
 from assay.verify.layered import Arrays
+
+LIMIT = 60.0  # seconds for any one step of one program; a step takes milliseconds
+BUILD_LIMIT = 4.0  # seconds more for each program of a file that is built
+START_LIMIT = 300.0  # seconds until the child has imported what it needs
 
 
 class Judge:
@@ -39,35 +52,133 @@ class Judge:
         return judge_on(recipes, inputs, backend=self.backend, flags=flags)
 
 
-class Worker(Judge):
-    """Judges recipes in one child process, which is replaced when it dies."""
+class _Lost(NamedTuple):
+    """The child is gone: while it was at program `at` (BUILDING: at the build of all), and why."""
 
-    def __init__(self, backend: str = "cpp") -> None:
+    at: int
+    stage: str
+    how: str
+
+
+class Worker(Judge):
+    """Judges recipes in one child process, which is replaced when it dies or hangs (`limit` seconds for a program's step)."""
+
+    def __init__(self, backend: str = "cpp", *, limit: float = LIMIT) -> None:
         super().__init__(backend)
-        self._pool: ProcessPoolExecutor | None = None
+        self.limit = limit
+        self._child: BaseProcess | None = None
+        self._pipe: Connection | None = None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._end()
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
                  flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
-        """As oracle.judge_on; a recipe whose code kills the process is judged wrong at the stage "crash"."""
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        """As oracle.judge_on; a recipe whose code kills the process is judged wrong at the stage "crash", one that does
+        not end at the stage "hang"."""
+        found: dict[int, Judged] = {}
+        todo = list(range(len(recipes)))
+        while todo:
+            judged, lost = self._attempt([recipes[k] for k in todo], [inputs[k] for k in todo], flags)
+            found.update((todo[k], j) for k, j in judged.items())
+            if lost is not None:
+                found.update(self._blame(lost, todo, found, recipes, inputs, flags))
+            todo = [k for k in todo if k not in found]
+        return [found[k] for k in range(len(recipes))]
+
+    def _blame(self, lost: _Lost, todo: list[int], found: dict[int, Judged], recipes: Sequence[Recipe],
+               inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...]) -> dict[int, Judged]:  # fmt: skip
+        """Verdicts that explain the loss: of the program that was run, or of all where the build was at fault."""
+        if len(todo) == 1:
+            return {todo[0]: _gone(recipes[todo[0]], inputs[todo[0]], lost, "this program")}
+        if lost.at == BUILDING:
+            made: dict[int, Judged] = {}
+            for part in (todo[: len(todo) // 2], todo[len(todo) // 2 :]):
+                judged = self.judge_on([recipes[k] for k in part], [inputs[k] for k in part], flags)
+                made.update(zip(part, judged, strict=True))
+            return made
+        k = todo[lost.at]
+        (alone,) = self.judge_on([recipes[k]], [inputs[k]], flags)
+        return {k: alone if not alone.ok else _gone(recipes[k], inputs[k], lost, "this program, and not when it ran alone")}
+
+    def _attempt(self, recipes: list[Recipe], inputs: list[Sequence[Arrays]],
+                 flags: tuple[str, ...]) -> tuple[dict[int, Judged], _Lost | None]:  # fmt: skip
+        """Verdicts of one run of the child, and how it was lost, if it was."""
+        child, pipe = self._running()
+        found: dict[int, Judged] = {}
+        at = BUILDING
         try:
-            given = [list(xs) for xs in inputs]
-            return self._pool.submit(judge_on, list(recipes), given, backend=self.backend, flags=flags).result()
-        except BrokenProcessPool:
-            self._pool = None
-        if len(recipes) == 1:
-            return [Judged(recipes[0], tuple(inputs[0]), None, "crash: the process died while it ran this program")]
-        half = len(recipes) // 2
-        found = self.judge_on(recipes[:half], inputs[:half], flags) + self.judge_on(recipes[half:], inputs[half:], flags)
-        if all(j.stage != "crash" for j in found):
-            for k, (r, xs) in enumerate(zip(recipes, inputs, strict=True)):
-                found[k] = found[k] if not found[k].ok else Judged(r, tuple(xs), None, _TOGETHER)
-        return found
+            pipe.send((recipes, [list(xs) for xs in inputs], self.backend, flags))
+            while len(found) < len(recipes):
+                seconds = self.limit + (BUILD_LIMIT * len(recipes) if at == BUILDING else 0.0)
+                if not pipe.poll(seconds):
+                    self._end()
+                    return found, _Lost(at, "hang", f"nothing came back within {seconds:.0f} seconds")
+                kind, at, what = pipe.recv()
+                if kind == "judged":
+                    found[at] = what
+                elif kind == "raised":
+                    raise what
+        except (EOFError, ConnectionError):
+            child.join(self.limit)
+            code = child.exitcode
+            self._end()
+            how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+            return found, _Lost(at, "crash", f"the process died ({how})")
+        except BaseException:  # interrupted in the middle of a batch: the child would answer the next one with this one's
+            self._end()
+            raise
+        return found, None
+
+    def _running(self) -> tuple[BaseProcess, Connection]:
+        if self._child is None or self._pipe is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._child = context.Process(target=_serve, args=(theirs,), daemon=False)
+            self._child.start()
+            theirs.close()
+            if not self._pipe.poll(START_LIMIT):
+                self._end()
+                raise InternalError(f"the process that judges programs did not start within {START_LIMIT:.0f} seconds")
+            self._pipe.recv()
+        return self._child, self._pipe
+
+    def _end(self) -> None:
+        """Kill the child and every process that it started."""
+        child, self._child = self._child, None
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.close()
+        if child is not None and child.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
+            child.join()
+            child.close()
 
 
-_TOGETHER = "crash: the process died while it ran these programs together, and not when each half ran alone"
+def _gone(recipe: Recipe, inputs: Sequence[Arrays], lost: _Lost, what: str) -> Judged:
+    doing = "built" if lost.at == BUILDING else "ran"
+    return Judged(recipe, tuple(inputs), None, f"{lost.stage}: {lost.how} while it {doing} {what}")
+
+
+def _serve(pipe: Connection) -> None:
+    """Judge what comes through the pipe until it closes; runs in the child, which leads its own process group."""
+    with contextlib.suppress(PermissionError):
+        os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is found again from its case
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
+    pipe.send(("ready", BUILDING, None))
+    while True:
+        try:
+            recipes, inputs, backend, flags = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+
+        def tell(kind: str, at: int, what: Any = None) -> None:
+            pipe.send((kind, at, what))
+
+        try:
+            judge_on(recipes, inputs, backend=backend, flags=flags, tell=tell)
+        except BaseException as error:
+            tell("raised", BUILDING, error)

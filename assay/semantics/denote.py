@@ -33,7 +33,7 @@ BLOCK = 1 << 16
 
 Box: TypeAlias = "tuple[slice, ...]"
 
-__all__ = ["RequireError", "bits_equal", "evaluate", "evidence", "first_difference", "raise_require", "run"]
+__all__ = ["Meanings", "RequireError", "bits_equal", "evaluate", "evidence", "first_difference", "raise_require", "run"]
 
 
 def run(program: Program, inputs: Sequence[Any]) -> list[Array]:
@@ -57,6 +57,45 @@ def evaluate(tensors: Sequence[T], arrays: Mapping[T, Array]) -> list[Array]:
     known = {t: _checked(t, a) for t, a in arrays.items()}
     computed = _compute(tuple(tensors), known)
     return [computed[t].array for t in tensors]
+
+
+class Meanings:
+    """What programs of the same inputs mean on one choice of arrays: a tensor that several of them define is computed once.
+
+    Tensors are interned, so the same definition has the same value wherever it stands.  Values of more than KEPT elements
+    are computed again.  The results are shared: they are for reading.
+    """
+
+    KEPT = 1 << 14
+
+    def __init__(self, inputs: Sequence[T], arrays: Sequence[Any]) -> None:
+        self.inputs = tuple(inputs)
+        self.arrays = [np.array(a, order="C") for a in arrays]
+        self._kept: dict[T, Stored] = {}
+
+    def run(self, program: Program) -> list[Array]:
+        """As `run` on the arrays."""
+        if program.inputs != self.inputs:
+            return run(program, self.arrays)
+        known = self._kept or {t: _checked(t, a) for t, a in zip(self.inputs, self.arrays, strict=True)}
+        self._kept = known
+        wanted = (*program.checks, *program.outputs)
+        computed = _compute(wanted, {t: known[t] for t in _given(wanted, known)}, known)
+        return [computed[t].array for t in program.outputs]
+
+
+def _given(roots: Sequence[T], known: Mapping[T, Stored]) -> Iterator[T]:
+    """The known tensors from which the others that the roots need are computed."""
+    seen: set[T] = set()
+    todo = list(roots)
+    while todo:
+        t = todo.pop()
+        if t not in seen:
+            seen.add(t)
+            if t in known:
+                yield t
+            else:
+                todo.extend(t.reads)
 
 
 def _checked(t: T, a: Any) -> Stored:
@@ -92,13 +131,16 @@ def _plan(roots: tuple[T, ...], given: frozenset[T]) -> list[tuple[T, tuple[T, .
     return [(t, tuple(release[k])) for k, t in enumerate(order)]
 
 
-def _compute(roots: tuple[T, ...], known: dict[T, Stored]) -> dict[T, Stored]:
+def _compute(roots: tuple[T, ...], known: dict[T, Stored], kept: dict[T, Stored] | None = None) -> dict[T, Stored]:
+    """The values of the roots, and of what is known; values of at most Meanings.KEPT elements are put into `kept`."""
     tensors = dict(known)
     with ieee(), np.errstate(all="ignore"):
         for t, release in _plan(roots, frozenset(known)):
             if t.kind == "input":
                 raise UserError(f"the input {t!r} has no value")
             tensors[t] = Stored(KINDS[t.kind](t, tensors))
+            if kept is not None and t.size <= Meanings.KEPT:
+                kept[t] = tensors[t]
             for r in release:
                 del tensors[r]
     return tensors

@@ -19,7 +19,7 @@ from assay.core.errors import InternalError
 from assay.core.lang import Program, T
 from assay.core.text import type_text
 from assay.semantics.compare import evidence, first_difference
-from assay.semantics.denote import run
+from assay.semantics.denote import Meanings, run
 from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
 from assay.verify.validate import validate
@@ -156,7 +156,8 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
     A layer whose program is proved equal to the program before it, for all inputs, is PROVED (verify/validate.py); another
     one that agrees on all inputs is VALIDATED(n); a layer that raises what the meaning raises agrees.
     """
-    expected = [outcome(lambda xs: run(program, xs), xs) for xs in inputs]
+    meanings = [Meanings(program.inputs, xs) for xs in inputs]  # equal parts of the core programs are computed once
+    expected = [outcome(lambda xs, m=m: m.run(program), ()) for m in meanings]
     agrees: set[Program | None] = {program}  # core programs that need no further run
     stages: list[StageReport] = []
     witness: Witness | None = None
@@ -164,8 +165,8 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
     pending: list[StageReport] = []  # neither proved nor run: the verdict is that of the next layer
     for layer in layers:
         start = time.perf_counter()
-        runs = () if layer.program in agrees or layer.run is None else zip(inputs, expected, strict=True)
-        found = next((w for xs, e in runs if (w := _differs(layer, xs, e)) is not None), None)
+        runs = () if layer.program in agrees or layer.run is None else zip(inputs, expected, meanings, strict=True)
+        found = next((w for xs, e, m in runs if (w := _differs(layer, xs, e, m)) is not None), None)
         verdict: Verdict | None = None
         if found is not None:
             if witness is None:
@@ -211,7 +212,7 @@ def _says_something(program: Program, expected: Outcome) -> bool:
     return bool(program.checks) or isinstance(expected, Failure) or any(evidence(a, a) for a in expected)
 
 
-def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
+def outcome(f: Callable[[Arrays], Arrays], inputs: Sequence[np.ndarray]) -> Outcome:
     """The outputs of f, or how it failed.  Only the errors that programs mean are outcomes; any other is raised."""
     try:
         return f([a.copy() for a in inputs])
@@ -220,9 +221,10 @@ def outcome(f: Callable[[Arrays], Arrays], inputs: Arrays) -> Outcome:
         return Failure(kind, str(error))
 
 
-def _differs(layer: Layer, inputs: Arrays, expected: Outcome) -> Witness | None:
+def _differs(layer: Layer, inputs: Arrays, expected: Outcome, meanings: Meanings | None = None) -> Witness | None:
     assert layer.run is not None
-    got = outcome(layer.run, inputs)
+    core = layer.program
+    got = outcome(layer.run if core is None or meanings is None else lambda xs: meanings.run(core), inputs)
     if isinstance(expected, Failure) or isinstance(got, Failure):
         return None if expected == got else Witness(layer.name, inputs, 0, (), expected, got)
     if len(got) != len(expected):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import OPERATORS
 from assay.core.operators.samples import Like
 from assay.fuzz import campaign, cases
-from assay.fuzz import worker as worker_
 from assay.fuzz.generate import LARGEST, operators, random_recipe, recipes, samples
 from assay.fuzz.oracle import Judged, draw_arrays, draw_many_arrays, judge_on
 from assay.fuzz.recipe import Call, Recipe, Ref, from_json, tensors
@@ -146,15 +147,94 @@ def test_shrinking_keeps_the_stage_and_reaches_one_operator() -> None:
     assert len(small.recipe.calls) <= 2 < len(case.recipe.calls)
 
 
-def _die(*args: Any, **options: Any) -> list[Judged]:
-    os._exit(139)
+class _Hangs(Recipe):
+    """Never returns."""
+
+    def __call__(self, *xs: Any) -> Any:
+        while True:
+            time.sleep(1)
 
 
-def test_a_program_that_kills_its_process_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_, "judge_on", _die)
-    with Worker("reference") as worker:
-        judged = worker.judge([ADD_SUM], 0)
-    assert [(j.ok, j.stage) for j in judged] == [(False, "crash")]
+class _Dies(Recipe):
+    """Ends its process as a crash of compiled code does."""
+
+    def __call__(self, *xs: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class _IsKilled(Recipe):
+    """Ends its process as the kernel does where memory runs out."""
+
+    def __call__(self, *xs: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _as(kind: type[Recipe]) -> Recipe:
+    return kind(ADD_SUM.inputs, ADD_SUM.calls, ADD_SUM.results)
+
+
+def test_programs_that_hang_or_kill_their_process_are_findings_and_the_others_are_judged() -> None:
+    drawn = [ADD_SUM, _as(_Hangs), random_recipe(1), _as(_Dies), _as(_IsKilled), ADD_SUM]
+    with Worker("reference", limit=6.0) as worker:
+        judged = worker.judge(drawn, 0)
+        (again,) = worker.judge([ADD_SUM], 1)
+    assert [(j.ok, j.stage) for j in judged] == [(True, ""), (False, "hang"), (True, ""), (False, "crash"), (False, "crash"),
+                                                 (True, "")]  # fmt: skip
+    assert [judged[k].error for k in (1, 3, 4)] == [
+        "hang: nothing came back within 6 seconds while it ran this program",
+        "crash: the process died (killed by SIGSEGV) while it ran this program",
+        "crash: the process died (killed by SIGKILL) while it ran this program",
+    ]
+    assert again.ok
+
+
+_MARKED = Recipe((Like((5,), f32),), (Call("add.Tensor", (Ref(0), Ref(0), 12345.5)),), (Ref(1),))
+_COMPILER = """#!/bin/sh
+case "$*" in *-dumpfullversion*) exec g++ "$@";; esac
+text=$(cat)
+case "$text" in *0x1.81cc*) %s;; esac
+printf '%%s\n' "$text" | exec g++ "$@"
+"""
+
+
+def _with_compiler(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "g++-of-the-test"
+    compiler.write_text(_COMPILER % fault)
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+
+
+@pytest.mark.cpp
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("sleep 1000", "hang: nothing came back within 10 seconds while it built this program"),
+        ("text=$(printf '%s' \"$text\" | sed 's/^return 0;}/for(;;);}/')",
+         "hang: nothing came back within 6 seconds while it ran this program"),
+    ],
+    ids=["g++-hangs", "code-hangs"],
+)  # fmt: skip
+def test_a_compiler_or_code_that_never_returns_is_a_finding(fault: str, error: str, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    _with_compiler(fault, tmp_path, monkeypatch)
+    with Worker(limit=6.0) as worker:
+        (judged,) = worker.judge([_MARKED], 0)
+    assert (judged.ok, judged.error) == (False, error)
+
+
+@pytest.mark.cpp
+def test_a_campaign_keeps_what_kills_its_process_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_compiler("text=$(printf '%s' \"$text\" | sed 's/^return 0;}/__builtin_trap();}/')", tmp_path, monkeypatch)
+    drawn = {7: ADD_SUM, 8: _MARKED, 9: ADD_SUM}
+    monkeypatch.setattr(campaign, "random_recipe", lambda seed, most: drawn[seed])
+    monkeypatch.setattr(campaign, "BATCH", 1)
+    monkeypatch.setattr(campaign, "LOST_TRIALS", 1)
+    result = campaign.run_campaign(3, 7, directory=tmp_path)
+    assert result.programs == 3
+    assert [(f.seed, f.stage, f.witness) for f in result.findings] == [
+        (8, "crash", "crash: the process died (killed by SIGILL) while it ran this program")
+    ]
+    assert cases.read_case(tmp_path / "seed-8.assay").recipe == _MARKED
 
 
 # ------------------------------------------------------------------------------------------------ campaigns and cases

@@ -1,5 +1,5 @@
 // Register types, broadcasts, loads and stores of whole elements. @W lanes, @B bytes, @H = @W/2.
-#ifndef AI  /* a build that is not to be quick, but built quickly, says -DAI=static */
+#ifndef AI  /* a build that is not to be quick, but built quickly, says -DAI="static inline" */
 #define AI static inline __attribute__((always_inline))
 #endif
 #define CV __builtin_convertvector
@@ -17,11 +17,11 @@ typedef signed char C __attribute__((vector_size(@B/4))); typedef signed char Cu
 typedef unsigned char O __attribute__((vector_size(@B/4))); typedef unsigned char Ou __attribute__((vector_size(@B/4),aligned(1)));
 struct D{DH a,b; double operator[](int l)const{return l<@H?a[l]:b[l-@H];}};
 struct L{LH a,b; long operator[](int l)const{return l<@H?a[l]:b[l-@H];}};
-#define B2(T,o,R) AI R operator o(T x,T y){return R{(x.a o y.a),(x.b o y.b)};}
+#define B2(T,o,R) AI R operator o(const T&x,const T&y){return R{(x.a o y.a),(x.b o y.b)};}
 B2(D,+,D) B2(D,-,D) B2(D,*,D) B2(D,/,D) B2(D,<,L) B2(D,<=,L) B2(D,==,L) B2(D,!=,L) B2(D,>,L) B2(D,>=,L)
 B2(L,+,L) B2(L,-,L) B2(L,*,L) B2(L,&,L) B2(L,|,L) B2(L,^,L) B2(L,<,L) B2(L,<=,L) B2(L,==,L) B2(L,!=,L) B2(L,>,L) B2(L,>=,L)
-AI D operator-(D x){return D{-x.a,-x.b};} AI L operator-(L x){return L{-x.a,-x.b};} AI L operator~(L x){return L{~x.a,~x.b};}
-AI L operator<<(L x,int k){return L{x.a<<k,x.b<<k};} AI L operator>>(L x,int k){return L{x.a>>k,x.b>>k};}
+AI D operator-(const D&x){return D{-x.a,-x.b};} AI L operator-(const L&x){return L{-x.a,-x.b};} AI L operator~(const L&x){return L{~x.a,~x.b};}
+AI L operator<<(const L&x,int k){return L{x.a<<k,x.b<<k};} AI L operator>>(const L&x,int k){return L{x.a>>k,x.b>>k};}
 #define LO(x) SH(x,x,@lo)
 #define HI(x) SH(x,x,@hi)
 #define CAT(x,y) SH(x,y,@all)
@@ -34,4 +34,4 @@ AI D mkD(@dargs){return D{DH{@v4},DH{@w4}};} AI L mkL(@largs){return L{LH{@v4},L
 AI F ldF(const float*p){return *(const Fu*)p;} AI I ldI(const int*p){return *(const Iu*)p;}
 AI D ldD(const double*p){return D{*(const DHu*)p,*(const DHu*)(p+@H)};} AI L ldL(const long*p){return L{*(const LHu*)p,*(const LHu*)(p+@H)};}
 AI void stF(float*p,F v){*(Fu*)p=v;} AI void stI(int*p,I v){*(Iu*)p=v;}
-AI void stD(double*p,D v){*(DHu*)p=v.a;*(DHu*)(p+@H)=v.b;} AI void stL(long*p,L v){*(LHu*)p=v.a;*(LHu*)(p+@H)=v.b;}
+AI void stD(double*p,const D&v){*(DHu*)p=v.a;*(DHu*)(p+@H)=v.b;} AI void stL(long*p,const L&v){*(LHu*)p=v.a;*(LHu*)(p+@H)=v.b;}

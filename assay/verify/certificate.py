@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import UserError
-from assay.core.index import Val, Var
+from assay.core.index import Size, Val, Var
 from assay.core.lang import Program, T
 from assay.core.text import show, sum_text
 from assay.verify import handelman, smtlib
@@ -121,7 +121,7 @@ class _Maker:
 
     def _obligations(self) -> Iterator[tuple[str, T, str, Fact, Obligation | None]]:
         for o in self.proof.obligations:
-            for fact in o.facts:
+            for fact in (f for f in o.facts if f.goal.ranges or f.goal.condition is not None):
                 yield o.kind, o.tensor, o.where, fact, o
 
     def _certify(self, kind: str, t: T, where: str, fact: Fact, o: Obligation | None) -> tuple[Atom, ...]:
@@ -153,6 +153,8 @@ class _Maker:
             if t not in self.variables:
                 self.variables[t] = self.text.variables(t)
             return self.variables[t].get(a, repr(a))
+        if isinstance(a, Size):
+            return a.name
         if a.op in ("load", "load_or_zero"):
             tensor, indices = a.attr
             inside = ",".join(sum_text(i, lambda x: self._name(t, x.e if isinstance(x, Val) else x)) for i in indices)

@@ -337,7 +337,9 @@ class Question:
         goal = algebra.boolean(True) if self.goal.condition is None else reading.known[self.goal.condition]
         for i, lo, hi in self.goal.ranges:
             x = reading.index(i)
-            goal = algebra.both(goal, algebra.both(algebra.le(algebra.integer(lo), x), algebra.le(x, algebra.integer(hi))))
+            goal = algebra.both(goal, algebra.le(algebra.integer(lo), x))
+            if hi < END:
+                goal = algebra.both(goal, algebra.le(x, algebra.integer(hi)))
         return holds, goal
 
     def _same_tensor(self) -> list[tuple[E, E]]:

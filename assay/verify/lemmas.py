@@ -87,7 +87,7 @@ def _of_tensor(t: T) -> Iterator[Lemma | str]:
 
 
 def _of_fold(t: T, fold: E) -> Lemma:
-    half, n = len(fold.args) // 2, fold.attr.n
+    half, n = len(fold.args) // 2, fold.attr.hi + 1
     ranges: list[tuple[Ix, int, int]] = []
     for init, step, a in zip(fold.args[:half], fold.args[half:], accumulators(fold), strict=True):
         if not a.dtype.is_integer:

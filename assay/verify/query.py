@@ -19,6 +19,7 @@ from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.index import Ix
 from assay.core.lang import E
+from assay.core.polynomial import LIMIT
 from assay.verify.integers import Question
 from assay.verify.terms import Atom, Reading, brief, wraps
 
@@ -163,11 +164,17 @@ def write(q: Question, title: Iterable[str], name: Callable[[Atom], str], *, hol
         if not is_bool(a):
             lo, hi = q.atoms[a]
             lines.append(f"(assert (<= {literal(lo)} {x} {literal(hi)}))")
-    lines += [f"(define-fun {x} () {t.sort} {t.text})" for t, x in reading.definitions.items()]
+    for m in q.limits:
+        product = " ".join(names[s] for s in m)
+        lines.append(f"(assert (<= {f'(* {product})' if len(m) > 1 else product} {LIMIT}))")
     expected: list[str] = []
+    extents = dict.fromkeys(algebra.le(algebra.integer(0), reading.index(i)).text for i in q.ends)
+    lines += [f"(define-fun {x} () {t.sort} {t.text})" for t, x in reading.definitions.items()]
+    lines += [f"(assert {x})" for x in extents]
     if inside.text != "true":
         lines += ["; no step wraps", "(push 1)", f"(assert (not {inside.text}))", *_ask("unsat", expected), "(pop 1)"]
-    lines += ["; the hypotheses", *(f"(assert {x})" for x in (hypotheses.parts or (hypotheses.text,)) if x != "true")]
+    stated = () if hypotheses.text == "true" else hypotheses.parts or (hypotheses.text,)
+    lines += ["; the hypotheses", *(f"(assert {x})" for x in stated if x not in extents)]
     lines += _ask("sat" if reachable else "unsat", expected)
     lines += ["; and not the goal", f"(assert (not {goal.text}))", *_ask("unsat" if holds else "sat", expected)]
     return Text("\n".join(lines) + "\n", tuple(expected), names)

@@ -97,7 +97,7 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     else:
         for k, ((lo, hi), init, step) in enumerate(zip(bounds, inits, steps, strict=True)):
             for e in (init, step):
-                if not lo <= e.lo <= e.hi <= hi and not (k in accs and _within(grown(v.n, init, step, accs[k]), (lo, hi))):
+                if not lo <= e.lo <= e.hi <= hi and not (k in accs and _within(grown(v.hi + 1, init, step, accs[k]), (lo, hi))):
                     raise UserError(f"the accumulator range {lo}..{hi} does not hold: {e!r} lies in {e.lo}..{e.hi}")
     env: dict[Var | E, Ix | E] = {v: ix(w)}
     for k, a in accs.items():
@@ -141,7 +141,7 @@ def _inductive(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], accs: dict[in
         if all(hull[k] == trial[k] for k in integer):
             return [trial[k] if k in integer else bounds[k] for k in range(len(inits))]
         trial = hull
-    return [grown(v.n, inits[k], steps[k], accs[k]) or full if k in integer else full for k, full in enumerate(bounds)]
+    return [grown(v.hi + 1, inits[k], steps[k], accs[k]) or full if k in integer else full for k, full in enumerate(bounds)]
 
 
 def _within(a: Interval | None, b: Interval) -> bool:
@@ -149,7 +149,7 @@ def _within(a: Interval | None, b: Interval) -> bool:
 
 
 def grown(n: int, init: E, step: E, a: E) -> Interval | None:
-    """The range of the accumulator `a` at the start of each of n steps, where a step adds a bounded amount to it.
+    """The range of the accumulator `a` at the start of each of (at most) n steps, where a step adds a bounded amount to it.
 
     count = fold(k:64; a=0) a + select(x[k] < 0, 1, 0)        0 <= a <= 63 at the start of a step, and 0 <= count <= 64
 
@@ -195,7 +195,8 @@ def _growth(e: E, a: E, known: dict[E, Interval | None], depth: int) -> Interval
         start, once = growth(e.args[0], a, known, depth), growth(e.args[1], accumulators(e)[0])
         if start is None or once is None:
             return None
-        return start[0] + e.attr.n * min(0, once[0]), start[1] + e.attr.n * max(0, once[1])
+        n = e.attr.hi + 1
+        return start[0] + n * min(0, once[0]), start[1] + n * max(0, once[1])
     return None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -168,8 +168,7 @@ class _Prover:
                     witness=r if r.conflict is not None else None,
                 )
             )
-        self.obligations.sort(key=lambda o: o.line)
-        return KernelProof(self.kernel.name, self.module.path, tuple(self.obligations), len(self.fitting))
+        return KernelProof(self.kernel.name, self.module.path, tuple(_one_a_place(self.obligations)), len(self.fitting))
 
     def _owe(self, kind: str, node: ast.AST, answer: Answer, how: str = "", **more: Any) -> None:
         """A witness was replayed, so it refutes even where the solver's point has values that are not inputs."""
@@ -260,6 +259,21 @@ class _Prover:
         if key not in self.fitting:
             self.fitting[key] = decide(goal, (*self.given, *f.path, *context))
         return self.fitting[key]
+
+
+def _one_a_place(found: Sequence[Obligation]) -> list[Obligation]:
+    """One obligation for each kind and place in the source, the worst: an access may be met on several ways (inlined, unrolled)."""
+    places: dict[tuple[str, int, str], list[Obligation]] = {}
+    for o in found:
+        places.setdefault((o.kind, o.line, o.text), []).append(o)
+    merged: list[Obligation] = []
+    for same in places.values():
+        o = next((o for s in (REFUTED, UNKNOWN) for o in same if o.status == s), None)
+        if o is None:
+            o = replace(same[0], how=", ".join(dict.fromkeys(x.how for x in same)))
+            o = replace(o, mask=tuple(m for m in o.mask if all(m in x.mask for x in same)))
+        merged.append(o)
+    return sorted(merged, key=lambda o: o.line)
 
 
 def _holds(goal: Cond, hypotheses: tuple[Cond, ...]) -> bool:

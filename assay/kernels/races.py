@@ -94,7 +94,7 @@ def races(
             yield Race(a.node, a.tensor.name, UNKNOWN, how)
             continue
         if conflicts is None:
-            conflicts = [c for t in trials() for c in _conflicts(t)]
+            conflicts = [c for t in trials() for c in conflicts_of(t)]
         line = getattr(a.node, "lineno", 0)
         found = next((c for c in conflicts if c.tensor == a.tensor.name and line in (c.first[0], c.second[0])), None)
         if found is not None:
@@ -241,7 +241,7 @@ def _atoms_equal(x: Poly, y: Poly) -> tuple[Any, Poly] | None:
 # ------------------------------------------------------------------------------------------------ refutation
 
 
-def _conflicts(trial: Trial) -> Iterator[Conflict]:
+def conflicts_of(trial: Trial) -> Iterator[Conflict]:
     """The first conflict of each pair of lines."""
     stored = {e.tensor.name for e in trial.events if e.kind == "store" and e.tensor is not None}
     for name in stored:

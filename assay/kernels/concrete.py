@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from assay.core.errors import Unsupported
+from assay.kernels.operators import Value
 from assay.kernels.source import Module
 from assay.kernels.types import BOOL, I32, PointerType, Type
-from assay.kernels.walker import Env, Return, Value, Walker
+from assay.kernels.walker import Env, Return, Walker
 
 WORK = 1 << 26  # elements computed by one replay
 RUNS = 1 << 16  # iterations of a loop

@@ -24,7 +24,8 @@ from assay.kernels.arguments import Launch, read_launch
 from assay.kernels.deciding import decide, decide_quickly, satisfiable
 from assay.kernels.races import Race, races
 from assay.kernels.source import Module, read_module
-from assay.kernels.symbolic import Access, Fits, Symbolic
+from assay.kernels.symbolic import Symbolic
+from assay.kernels.symbols import Access, Fits
 from assay.kernels.terms import Cond, Poly
 from assay.kernels.trials import Trial, run_trials
 from assay.kernels.witness import Witness, bounds_witness, fits_witness, outside_witness, promise_witness, same_place
@@ -262,7 +263,7 @@ class _Prover:
 
 
 def _one_a_place(found: Sequence[Obligation]) -> list[Obligation]:
-    """One obligation for each kind and place in the source, the worst: an access may be met on several ways (inlined, unrolled)."""
+    """One obligation for each kind and place in the source, the worst: an access may be met on several ways."""
     places: dict[tuple[str, int, str], list[Obligation]] = {}
     for o in found:
         places.setdefault((o.kind, o.line, o.text), []).append(o)

@@ -19,7 +19,8 @@ from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, Tensor
 from assay.kernels.deciding import decide, decide_quickly, implied
 from assay.kernels.source import Module
-from assay.kernels.symbolic import Access, Symbolic
+from assay.kernels.symbolic import Symbolic
+from assay.kernels.symbols import Access
 from assay.kernels.terms import FALSE, Atom, Cond, Leaf, Poly, Substitution
 from assay.kernels.trials import Trial
 from assay.verify.integers import Answer

@@ -13,84 +13,23 @@ otherwise.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, Tensor
 from assay.kernels.deciding import implied
+from assay.kernels.induction import Loops
+from assay.kernels.operators import Value
 from assay.kernels.source import Module
+from assay.kernels.symbols import Access, Address, Fits, Hint, Sym, lane, leaf_of, substituted
 from assay.kernels.terms import TRUE, Cond, Leaf, Poly, Substitution
-from assay.kernels.types import BOOL, I32, I64, PointerType, Type
-from assay.kernels.walker import BlockPointer, Env, Poison, Return, Value, Walker
-
-UNROLL = 4  # loops of at most this many iterations are run one by one
-UNROLL_AT_MOST = 128  # ... and of this many where what they carry has no other form
+from assay.kernels.types import BOOL, I32, PointerType, Type
+from assay.kernels.walker import Env, Poison, Return
 
 
-@dataclass(frozen=True)
-class Fits:
-    """A machine operation: its mathematical value `term` must fit `type` wherever `path` holds."""
-
-    node: ast.AST = field(compare=False, hash=False)
-    line: int
-    column: int
-    type: Type
-    term: Poly
-    path: tuple[Cond, ...]
-
-
-@dataclass(frozen=True)
-class Sym:
-    """The data of a value: a Poly, a Cond, or None for a float; `needs` must all fit for it to be what the machine computes."""
-
-    term: Any
-    needs: frozenset[Fits] = frozenset()
-
-
-@dataclass(frozen=True)
-class Address:
-    """The data of a pointer: an element of a tensor."""
-
-    tensor: Tensor
-    term: Poly
-    needs: frozenset[Fits] = frozenset()
-
-
-@dataclass(frozen=True)
-class Access:
-    """A load, store or atomic: the offset of every lane, where the mask and the path hold."""
-
-    kind: str
-    node: ast.AST
-    calls: tuple[int, ...]
-    tensor: Tensor
-    shape: tuple[int, ...]
-    offset: Sym
-    mask: Sym | None
-    path: tuple[Cond, ...]
-    path_needs: frozenset[Fits]
-    times: tuple[Leaf, ...]
-    value: Sym | None = None
-
-
-@dataclass(frozen=True)
-class Hint:
-    """Something that the kernel promises the compiler."""
-
-    kind: str
-    node: ast.AST
-    goal: Cond
-    path: tuple[Cond, ...]
-
-
-def lane(axis: int, n: int) -> Poly:
-    """The index along an axis of length n."""
-    return tm.leaf(f"lane{axis}", 0, n - 1, "lane")
-
-
-class Symbolic(Walker):
+class Symbolic(Loops):
     """Runs a kernel symbolically; `accesses`, `hints` and `divisions` are what it finds."""
 
     def __init__(self, module: Module, launch: Launch, stored: frozenset[str] = frozenset()) -> None:
@@ -186,8 +125,8 @@ class Symbolic(Walker):
         """What all elements of `v` together need: its lanes become lanes of their own."""
         if not v.data.needs:
             return v.data.needs
-        own = Substitution({_leaf(lane(k, n)): tm.fresh("lane", 0, n - 1, "lane") for k, n in enumerate(v.shape) if n > 1}.get)
-        return _needs(v.data.needs, own)
+        own = Substitution({leaf_of(lane(k, n)): tm.fresh("lane", 0, n - 1, "lane") for k, n in enumerate(v.shape) if n > 1}.get)
+        return substituted(v.data.needs, own)
 
     def program(self, axis: int) -> Value:
         return Value(I32, (), Sym(self.ids[axis]))
@@ -318,7 +257,7 @@ class Symbolic(Walker):
         if d.term is None:
             return Value(v.type, shape, d)
         s = Substitution(images.get)
-        needs = _needs(d.needs, s)
+        needs = substituted(d.needs, s)
         if isinstance(d, Address):
             return Value(v.type, shape, Address(d.tensor, s.poly(d.term), needs))
         if not isinstance(d.term, Cond):
@@ -331,14 +270,14 @@ class Symbolic(Walker):
     def expanded(self, v: Value, axis: int) -> Value:
         if not 0 <= axis <= len(v.shape):
             self.wrong(f"there is no axis {axis} in the shape {list(v.shape)}")
-        images = {_leaf(lane(k, n)): lane(k + 1, n) for k, n in enumerate(v.shape) if k >= axis and n > 1}
+        images = {leaf_of(lane(k, n)): lane(k + 1, n) for k, n in enumerate(v.shape) if k >= axis and n > 1}
         return self._relabelled(v, (*v.shape[:axis], 1, *v.shape[axis:]), images)
 
     def stretched(self, v: Value, shape: tuple[int, ...]) -> Value:
         return Value(v.type, shape, v.data)
 
     def permuted(self, v: Value, order: tuple[int, ...]) -> Value:
-        images = {_leaf(lane(old, v.shape[old])): lane(new, v.shape[old]) for new, old in enumerate(order) if v.shape[old] > 1}
+        images = {leaf_of(lane(old, v.shape[old])): lane(new, v.shape[old]) for new, old in enumerate(order) if v.shape[old] > 1}
         return self._relabelled(v, tuple(v.shape[k] for k in order), images)
 
     def reshaped(self, v: Value, shape: tuple[int, ...]) -> Value:
@@ -350,7 +289,7 @@ class Symbolic(Walker):
         for k in reversed(range(len(v.shape))):
             n = v.shape[k]
             if n > 1:
-                images[_leaf(lane(k, n))] = tm.mod(tm.floordiv(flat, tm.poly(inner)), tm.poly(n))
+                images[leaf_of(lane(k, n))] = tm.mod(tm.floordiv(flat, tm.poly(inner)), tm.poly(n))
             inner *= n
         return self._relabelled(v, shape, images)
 
@@ -421,11 +360,11 @@ class Symbolic(Walker):
             n = v.shape[k] if v.shape else 1
             i = lane(k, n)
             if kind == "multiple_of":
-                first = tm.substitute(term, {_leaf(i): tm.poly(0)}) if n > 1 else term
+                first = tm.substitute(term, {leaf_of(i): tm.poly(0)}) if n > 1 else term
                 promises.append(tm.zero(tm.mod(first, tm.poly(d))))
             elif n > 1:
                 start = i - tm.mod(i, tm.poly(d))
-                group = tm.substitute(term, {_leaf(i): start})
+                group = tm.substitute(term, {leaf_of(i): start})
                 promises.append(tm.equal(term, group + (i - start if kind == "max_contiguous" else 0)))
         return tm.all_of(promises)
 
@@ -435,15 +374,12 @@ class Symbolic(Walker):
 
     # -------------------------------------------------------------------------------------------- branches
 
-    def _under(self, c: Sym) -> tuple[tuple[Cond, ...], frozenset[Fits]]:
-        return (*self.path, c.term), self.path_needs | c.needs
-
     def branch(self, node: ast.If, condition: Value, env: Env) -> Return | None:
         c: Sym = condition.data
         saved = self.path, self.path_needs
         ends: list[tuple[Env, Return | None]] = []
         for body, term in ((node.body, c.term), (node.orelse, tm.negation(c.term))):
-            self.path, self.path_needs = self._under(Sym(term, c.needs))
+            self.path, self.path_needs = self.under(Sym(term, c.needs))
             own = dict(env)
             ends.append((own, self.block(body, own)))
             self.path, self.path_needs = saved
@@ -457,7 +393,7 @@ class Symbolic(Walker):
         if yes_end and no_end:
             return yes_end
         if yes_end or no_end:
-            self.path, self.path_needs = self._under(Sym(tm.negation(c.term) if yes_end else c.term, c.needs))
+            self.path, self.path_needs = self.under(Sym(tm.negation(c.term) if yes_end else c.term, c.needs))
             env.clear()
             env.update(no if yes_end else yes)
             return None
@@ -478,266 +414,10 @@ class Symbolic(Walker):
             return tuple(self._merged(name, condition, x, y) for x, y in zip(a, b, strict=True))
         return Poison("is assigned in one branch of an `if` only, or is not a tensor in both")
 
-    # -------------------------------------------------------------------------------------------- loops
-
-    def loop(self, node: ast.For, bounds: tuple[Any, Any, Any], env: Env) -> None:
-        known = [self.python(b) for b in bounds]
-        values = [self.int32(b) for b in bounds]
-        t = self.common(self.common_value(values[0], values[1]), values[2])
-        values = [self.cast(v, t) for v in values]
-        lo, hi, step = (v.data.term for v in values)
-        needs = values[0].data.needs | values[1].data.needs | values[2].data.needs
-        count: int | None = None
-        if all(isinstance(k, int) for k in known):
-            count = len(range(*known))
-            if count <= UNROLL:
-                self._unrolled(node, [self.constant(i, t) for i in range(*known)], env)
-                return
-        if step.lo <= 0 <= step.hi and not implied(tm.nonnegative(step - 1), (*self.launch.assumptions, *self.path)):
-            self.unsupported("a loop whose step was not proved positive", "say so with --assume")
-        down = step.hi < 0
-        size = -step if down else step
-        distance = lo - hi if down else hi - lo
-        trips = tm.floordiv(distance + size - 1, size)
-        at = _leaf(
-            tm.fresh(f"iteration of line {node.lineno}", 0, max(1, trips.hi), "iteration", lower=tm.poly(0), upper=trips - 1)
-        )
-        counter = Value(t, (), Sym(lo + tm.poly(at) * step, needs))
-        inside = tm.less(hi, counter.data.term) if down else tm.less(counter.data.term, hi)
-        saved = self.path, self.path_needs
-        self.path, self.path_needs = self._under(Sym(inside, needs))
-        env.pop(_name(node.target), None)
-        try:
-            after = self._carried(node, env, at, {_name(node.target): counter}, None)
-        finally:
-            self.path, self.path_needs = saved
-        if after is None and count is not None:
-            self._unrolled(node, [self.constant(i, t) for i in range(*known)], env)
-            return
-        if after is None:
-            self.unsupported("this loop", "its iterations carry integers that are not start + iteration * step")
-        env.update(after(tm.maximum(trips, tm.poly(0))))
-        env[_name(node.target)] = Poison("is the counter of a loop that has ended")
-
-    def common_value(self, a: Value, b: Value) -> Value:
-        return self.constant(0, self.common(a, b))
-
-    def while_(self, node: ast.While, env: Env) -> None:
-        at = _leaf(tm.fresh(f"iteration of line {node.lineno}", 0, (1 << 31) - 1, "iteration"))
-        ended = tm.fresh(f"iterations of line {node.lineno}", 0, (1 << 31) - 1, "iteration")
-        saved = self.path, self.path_needs
-        try:
-            after = self._carried(node, env, at, {}, node.test)
-        finally:
-            self.path, self.path_needs = saved
-        assert after is not None
-        env.update(after(ended))
-        self.node = node
-        condition = self.truth(self.expr(node.test, env))
-        if isinstance(condition, Value):
-            self.path, self.path_needs = self._under(Sym(tm.negation(condition.data.term), condition.data.needs))
-
-    def _carried(
-        self, node: ast.For | ast.While, env: Env, at: Leaf, own: Env, test: ast.expr | None
-    ) -> Callable[[Poly], Env] | None:
-        """Runs the body for all iterations at once; returns what gives the names after so many iterations.
-
-        None (and nothing is recorded) where an integer has no closed form, but the loop is short enough to be run one by one.
-        """
-        c = _Carried(
-            node, {n: env[n] for n in _assigned(node.body) if n in env and n not in own and not isinstance(env[n], Poison)}, at
-        )
-        saved_times, saved = self.times, (self.path, self.path_needs)
-        self.times = (*self.times, at)
-
-        def run() -> Env:
-            inner = {**env, **{n: c.value(n, tm.poly(at)) for n in c.start}, **own}
-            self.path, self.path_needs = saved
-            if test is not None:
-                condition = self.truth(self.expr(test, inner))
-                if isinstance(condition, Value):
-                    self.path, self.path_needs = self._under(condition.data)
-            self.inside(node.body, inner)
-            return inner
-
-        try:
-            self.trial += 1
-            end = run()
-            while self._found_steps(c, end):
-                end = run()
-            self.trial -= 1
-            if c.odd and test is None and at.hi <= UNROLL_AT_MOST:
-                return None
-            self.node = node
-            for n, k in c.odd:
-                c.hollow[n][k] = self._odd(c, n, k)
-            past = tm.fresh(at.name, 0, at.hi, "iteration", lower=at.lower, upper=at.upper)
-            earlier = Substitution({at: past}.get)
-            c.needs = {n: _needs(_all_needs(end[n]), earlier) for n in c.start}  # of the updates in earlier iterations
-            end = run()
-        finally:
-            self.times, (self.path, self.path_needs) = saved_times, saved
-        self.node = node
-        for n in {*end} - {*env} - {*own}:
-            env[n] = Poison("is assigned in a loop only; give it a value before the loop")
-
-        def after(t: Poly) -> Env:
-            for n, k in c.odd:
-                c.hollow[n][k] = self._odd(c, n, k)
-            return {n: c.value(n, t) for n in c.start}
-
-        return after
-
-    def _odd(self, c: _Carried, name: str, k: int) -> Poly:
-        p, shape = _parts(c.start[name])[k]
-        t = c.start[name].type if isinstance(c.start[name], Value) and isinstance(c.start[name].type, Type) else I64
-        why = f"{name}, which the loop at line {c.node.lineno} carries and which is not start + iteration * step"
-        return p if t.is_float else self.unknown(I64 if t.is_bool else t, shape, why, *((0, 1) if t.is_bool else ())).data.term
-
-    def _found_steps(self, c: _Carried, end: Env) -> bool:
-        """Whether the trial run showed the step of another name: what an iteration adds, the same in each."""
-        found = False
-        for n in c.start:
-            self._same_kind(n, c.start[n], end[n])
-            before = _parts(c.value(n, tm.poly(c.at)))
-            for k, ((p, _), (q, _)) in enumerate(zip(before, _parts(end[n]), strict=True)):
-                step, known = q - p, c.steps[n][k]
-                if known is None and not any(a is c.at or (isinstance(a, Leaf) and a.name in c.names) for a in tm.walk((step,))):
-                    c.steps[n][k] = step
-                    found = True
-                elif known is not None and known is not step:
-                    self.wrong(f"{n} changes in a way that is not understood")
-        return found
-
-    def _same_kind(self, name: str, a: Any, b: Any) -> None:
-        if isinstance(a, Value) and isinstance(b, Value) and a.type == b.type and a.shape == b.shape:
-            if isinstance(a.type, PointerType) and a.data.tensor is not b.data.tensor:
-                self.unsupported(f"{name}, which points to another tensor after an iteration", "use one name for each tensor")
-            return
-        if isinstance(a, BlockPointer) and isinstance(b, BlockPointer) and a.block == b.block:
-            return
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            for x, y in zip(a, b, strict=True):
-                self._same_kind(name, x, y)
-            return
-        if isinstance(a, Value) and isinstance(b, Value):
-            self.wrong(
-                f"{name} is {a.type}{list(a.shape)} before the loop and {b.type}{list(b.shape)} after an iteration, "
-                "which Triton rejects"
-            )
-        if a != b:
-            self.unsupported(f"{name}, which a loop changes and which is no tensor", "use a tensor or tl.static_range")
-
-
-class _Carried:
-    """What a loop carries: for each part of each name its step, or what stands for its value at the iteration in hand."""
-
-    def __init__(self, node: ast.For | ast.While, start: Env, at: Leaf) -> None:
-        self.node, self.start, self.at = node, start, at
-        self.steps: dict[str, list[Poly | None]] = {n: [None] * len(_parts(v)) for n, v in start.items()}
-        self.hollow = {n: [_anything(n, shape) for _, shape in _parts(v)] for n, v in start.items()}
-        self.names = {_leaf(h).name for parts in self.hollow.values() for h in parts}
-        self.needs: dict[str, frozenset[Fits]] = {}
-
-    @property
-    def odd(self) -> list[tuple[str, int]]:
-        """The parts without a step."""
-        return [(n, k) for n, steps in self.steps.items() for k, s in enumerate(steps) if s is None]
-
-    def value(self, name: str, t: Poly) -> Any:
-        """The value of a name after t iterations."""
-        parts = zip(_parts(self.start[name]), self.steps[name], self.hollow[name], strict=True)
-        v = _with_parts(self.start[name], [p + t * s if s is not None else h for (p, _), s, h in parts])
-        return _with_needs(v, self.needs.get(name, frozenset()))
-
-
-def _anything(name: str, shape: tuple[int, ...]) -> Poly:
-    lanes = tuple(lane(k, n) for k, n in enumerate(shape) if n > 1)
-    return tm.leaf(f"{name}'{next(tm._numbers)}", -(1 << 64), 1 << 64, "unknown", lanes)
-
 
 def _wrapped(v: int, t: Type) -> int:
     return (v - t.lo) % (1 << t.bits) + t.lo
 
 
-def _leaf(p: Poly) -> Leaf:
-    found = p.atoms[0]
-    assert isinstance(found, Leaf)
-    return found
-
-
 def _varying(p: Poly | None) -> Poly | None:
     return p if p is not None and p.constant is None else None
-
-
-def _name(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ast.unparse(target)
-
-
-def _assigned(body: Sequence[ast.stmt]) -> list[str]:
-    """The names to which statements assign."""
-    found: dict[str, None] = {}
-    for s in body:
-        for n in ast.walk(s):
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-                found[n.id] = None
-    return list(found)
-
-
-def _needs(needs: frozenset[Fits], s: Substitution) -> frozenset[Fits]:
-    return frozenset(replace(f, term=s.poly(f.term), path=tuple(s.cond(c) for c in f.path)) for f in needs)
-
-
-def _parts(v: Any) -> list[tuple[Poly, tuple[int, ...]]]:
-    """The integers that a value is made of, with their shapes: what an induction over iterations speaks of."""
-    if isinstance(v, BlockPointer):
-        return [p for x in (v.base, *v.shape, *v.strides, *v.offsets) for p in _parts(x)]
-    if isinstance(v, tuple):
-        return [p for x in v for p in _parts(x)]
-    if not isinstance(v, Value) or v.data.term is None:
-        return []
-    return [(tm.as_integer(v.data.term) if isinstance(v.data.term, Cond) else v.data.term, v.shape)]
-
-
-def _with_parts(v: Any, parts: list[Poly]) -> Any:
-    """The same value made of other integers."""
-    if isinstance(v, BlockPointer):
-        values = [v.base, *v.shape, *v.strides, *v.offsets]
-        made = [_with_parts(x, [p]) for x, p in zip(values, parts, strict=True)]
-        r = len(v.block)
-        return replace(
-            v,
-            base=made[0],
-            shape=tuple(made[1 : 1 + r]),
-            strides=tuple(made[1 + r : 1 + 2 * r]),
-            offsets=tuple(made[1 + 2 * r :]),
-        )
-    if isinstance(v, tuple):
-        made_items, k = [], 0
-        for x in v:
-            n = len(_parts(x))
-            made_items.append(_with_parts(x, parts[k : k + n]))
-            k += n
-        return tuple(made_items)
-    if not isinstance(v, Value) or v.data.term is None:
-        return v
-    term = tm.negation(tm.zero(parts[0])) if isinstance(v.data.term, Cond) else parts[0]
-    return replace(v, data=replace(v.data, term=term))
-
-
-def _all_needs(v: Any) -> frozenset[Fits]:
-    if isinstance(v, BlockPointer):
-        return frozenset[Fits]().union(*(_all_needs(x) for x in (v.base, *v.shape, *v.strides, *v.offsets)))
-    if isinstance(v, tuple):
-        return frozenset[Fits]().union(*(_all_needs(x) for x in v))
-    return v.data.needs if isinstance(v, Value) else frozenset()
-
-
-def _with_needs(v: Any, needs: frozenset[Fits]) -> Any:
-    if isinstance(v, BlockPointer):
-        return replace(v, base=_with_needs(v.base, needs))
-    if isinstance(v, tuple):
-        return tuple(_with_needs(x, needs) for x in v)
-    if not isinstance(v, Value) or v.data.term is None:
-        return v
-    return replace(v, data=replace(v.data, needs=v.data.needs | needs))

@@ -19,7 +19,7 @@ from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, Tensor
 from assay.kernels.concrete import Concrete, Event, Memory, Sparse, TooLong
 from assay.kernels.deciding import Points, TermReading
-from assay.kernels.symbolic import Access, Fits, Hint
+from assay.kernels.symbols import Access, Fits, Hint
 from assay.kernels.terms import Leaf, Poly
 from assay.kernels.types import Type
 from assay.verify.integers import Answer

@@ -1,4 +1,4 @@
-"""Random kernels: index arithmetic, masks, loops, branches, narrow types, reads through indices; and all launches of small sizes."""
+"""Random kernels (index arithmetic, masks, loops, branches, narrow types, reads through indices), and all small launches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Writer:
         r = self.r
         return r.choice([
             f"({a} + {b})", f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} // {r.choice(['n', 'm', '2', '3'])})",
-            f"({a} % {r.choice(['n', 'm', '2', '4'])})", f"tl.minimum({a}, {b})", f"tl.maximum({a}, {b})", f"({a} & {r.choice([1, 3, 5])})",
+            f"({a} % {r.choice(['n', 'm', '2', '4'])})", f"tl.minimum({a}, {b})", f"tl.maximum({a}, {b})",
+            f"({a} & {r.choice([1, 3, 5])})",
             f"({a} >> 1)", f"tl.cdiv({a}, {r.choice(['2', '3'])})",
         ])  # fmt: skip
 
@@ -87,8 +88,8 @@ class Writer:
         """The kernel's text."""
         r = self.r
         two = r.random() < 0.4
-        self.lines = ["import triton", "import triton.language as tl", "", "", "@triton.jit", "def kernel(x_ptr, y_ptr, i_ptr, n, m):",
-                      "    pid = tl.program_id(0)"]  # fmt: skip
+        self.lines = ["import triton", "import triton.language as tl", "", "", "@triton.jit",
+                      "def kernel(x_ptr, y_ptr, i_ptr, n, m):", "    pid = tl.program_id(0)"]  # fmt: skip
         tensors = ["tl.arange(0, 4)"]
         if two:
             tensors = ["tl.arange(0, 4)[:, None]", "tl.arange(0, 2)[None, :]"]
@@ -116,10 +117,10 @@ class Writer:
             carried = self.name() if r.random() < 0.7 else None
             if carried:
                 self.lines.append(f"{indent}{carried} = {r.choice([self.scalar(1), self.tensor(1, tensors), '0'])}")
-                self.lines[-1] = self.lines[-1] if "=" in self.lines[-1] else self.lines[-1]
             k = self.name()
             end = r.choice(["n", "m", "3", "9", "tl.cdiv(n, 2)", self.scalar(1)])
-            self.lines.append(f"{indent}for {k} in range({r.choice(['0', '0', '0', 'pid', '1'])}, {end}{r.choice(['', '', ', 2', ', m'])}):")
+            start, step = r.choice(["0", "0", "0", "pid", "1"]), r.choice(["", "", ", 2", ", m"])
+            self.lines.append(f"{indent}for {k} in range({start}, {end}{step}):")
             inner = [*tensors]
             self.scalars.append(k)
             if carried:
@@ -146,7 +147,8 @@ def launches(seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """(arguments, arrays) for all small sizes; x has n*m elements, y n, i n values in 0..m-1."""
     for n, m in itertools.product(SIZES, SIZES):
         rng = np.random.default_rng(seed)
-        arrays = {"x_ptr": np.zeros(n * m, np.float32), "y_ptr": np.zeros(n, np.float32), "i_ptr": rng.integers(0, m, n).astype(np.int32)}
+        arrays: dict[str, Any] = {"x_ptr": np.zeros(n * m, np.float32), "y_ptr": np.zeros(n, np.float32)}
+        arrays["i_ptr"] = rng.integers(0, m, n).astype(np.int32)
         memories = {k: Memory(k, SHORT["i32"] if k == "i_ptr" else SHORT["f32"], len(a)) for k, a in arrays.items()}
         yield {**memories, "n": (I32, n), "m": (I32, m)}, arrays
 

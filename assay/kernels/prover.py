@@ -20,12 +20,12 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.kernels import terms as tm
-from assay.kernels.arguments import Launch, read_launch
+from assay.kernels.arguments import Launch, Tensor, read_launch
 from assay.kernels.deciding import decide, decide_quickly, satisfiable
 from assay.kernels.races import Race, races
 from assay.kernels.source import Module, read_module
 from assay.kernels.symbolic import Symbolic
-from assay.kernels.symbols import Access, Fits
+from assay.kernels.symbols import Access, Fits, in_order
 from assay.kernels.terms import Cond, Poly
 from assay.kernels.trials import Trial, run_trials
 from assay.kernels.witness import Witness, bounds_witness, fits_witness, outside_witness, promise_witness, same_place
@@ -107,13 +107,17 @@ class KernelProof:
         }
 
 
-def prove(path: str | Path, kernel: str, *, grid: str, args: Sequence[str], assume: Sequence[str] = ()) -> KernelProof:
+def prove(path: str | Path, kernel: str, *, grid: str = "", args: Sequence[str] = (), assume: Sequence[str] = ()) -> KernelProof:
     """Proves or refutes that a Triton kernel keeps its bounds, its integer widths, its promises, and has no race.
 
     `grid`, `args` and `assume` are texts as on the command line: grid="cdiv(n, BLOCK)", args=["x_ptr=f32[n]", "n=1..2**30",
-    "BLOCK=1024"], assume=["n % 16 == 0"].  Raises UserError for wrong descriptions, Unsupported for what is not understood.
+    "BLOCK=1024"], assume=["n % 16 == 0"].  What they leave out is taken from LAUNCHES of the file.
+    Raises UserError for wrong descriptions, Unsupported for what is not understood.
     """
     module = read_module(Path(path))
+    stated = module.launches.get(kernel, {"grid": "", "args": [], "assume": []})
+    named = {a.partition("=")[0].strip(): a for a in (*stated["args"], *args)}
+    grid, args, assume = grid or stated["grid"], list(named.values()), [*stated["assume"], *assume]
     if not grid.strip():
         raise UserError(f"{kernel} is a kernel: say how many programs run, such as --grid 'cdiv(n, BLOCK)'")
     return prove_kernel(module, kernel, grid=grid, args=args, assume=assume)
@@ -143,6 +147,10 @@ class _Prover:
                 f"no sizes satisfy the conditions ({', '.join(self.launch.stated) or 'the ranges'}) with a grid of at least "
                 "one program: everything would be true"
             )
+        for t in self.launch.parameters.values():
+            if isinstance(t, Tensor) and t.lower is not None and t.upper is not None:
+                if decide(tm.at_most(t.lower, t.upper), self.given).status != "proved":
+                    raise UserError(f"--arg {t.name}: the range of its values may be empty for some sizes; narrow the sizes")
         first = Symbolic(self.module, self.launch)
         first.run(self.kernel)
         written = frozenset(a.tensor.name for a in first.accesses if a.kind != "load")
@@ -177,7 +185,7 @@ class _Prover:
         if more.get("witness") is not None:
             status, how = REFUTED, more["witness"].how
         elif status == REFUTED:
-            status, how = UNKNOWN, "a counterexample was found that could not be replayed"
+            status, how = UNKNOWN, "a counterexample was found that takes too long to replay"
         self.obligations.append(
             Obligation(kind, getattr(node, "lineno", 0), self.module.text(node), status, how or self._how(answer), **more)
         )
@@ -191,11 +199,11 @@ class _Prover:
 
     def _access(self, a: Access) -> None:
         mask: tuple[Cond, ...] = tm.conjuncts(a.mask.term) if a.mask is not None else ()
-        for f in a.path_needs:
+        for f in in_order(a.path_needs):
             self._fits(f, (), a)
-        for f in a.mask.needs if a.mask is not None else ():
+        for f in in_order(a.mask.needs) if a.mask is not None else ():
             self._fits(f, a.path, a)
-        for f in a.offset.needs:
+        for f in in_order(a.offset.needs):
             self._fits(f, (*a.path, *mask), a)
         goal = inside(a.offset.term, a.tensor.count)
         hypotheses = (*self.given, *a.path, *mask)
@@ -251,6 +259,8 @@ class _Prover:
         witness = fits_witness(self, f, a, answer) if answer.point is not None else None
         status = REFUTED if witness is not None else UNKNOWN
         how = witness.how if witness is not None else self._how(answer)
+        if witness is None and answer.status == "refuted":
+            how = f"may not fit {f.type}: a counterexample was found that takes too long to replay"
         self.misfits[key] = Obligation(
             str(f.type), f.line, self.module.text(f.node), status, how, tensor=a.tensor.name, witness=witness
         )

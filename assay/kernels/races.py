@@ -23,6 +23,7 @@ from assay.kernels.symbolic import Symbolic
 from assay.kernels.symbols import Access
 from assay.kernels.terms import FALSE, Atom, Cond, Leaf, Poly, Substitution
 from assay.kernels.trials import Trial
+from assay.kernels.witness import place
 from assay.verify.integers import Answer
 from assay.verify.verdict import PROVED, REFUTED, UNKNOWN
 
@@ -57,7 +58,7 @@ class Race:
     def __str__(self) -> str:
         c = self.conflict
         assert c is not None
-        parts = [f"line {line}, program {list(p)}, lane {list(i)}" for line, p, i in (c.first, c.second)]
+        parts = [f"line {line}, {place(p, i)}" for line, p, i in (c.first, c.second)]
         sizes = ", ".join(f"{k} = {v}" for k, v in c.sizes.items())
         return f"{c.tensor}[{c.index}] by {parts[0]} and by {parts[1]}\nat {sizes}"
 

@@ -36,6 +36,7 @@ class Module:
     functions: Mapping[str, ast.FunctionDef]
     constants: Mapping[str, Any]
     aliases: Mapping[str, str]  # name -> dotted name of what was imported: tl -> triton.language
+    launches: Mapping[str, Any]  # what LAUNCHES says of each kernel: {"grid": "...", "args": "...", "assume": [...]}
 
     def text(self, node: ast.AST) -> str:
         """The source of a node on one line."""
@@ -120,7 +121,23 @@ def read_source(text: str, path: str) -> Module:
             aliases.update({a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0] for a in node.names})
         elif isinstance(node, ast.ImportFrom):
             aliases.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
-    return Module(path, tuple(text.splitlines()), functions, constants, aliases)
+    return Module(path, tuple(text.splitlines()), functions, constants, aliases, _launches(tree, path))
+
+
+def _launches(tree: ast.Module, path: str) -> Mapping[str, Any]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "LAUNCHES" for t in node.targets):
+            try:
+                found = ast.literal_eval(node.value)
+                return {
+                    k: {"grid": str(v["grid"]), "args": [*v["args"]], "assume": [*v.get("assume", ())]} for k, v in found.items()
+                }
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(
+                    f'{path}:{node.lineno}: LAUNCHES must be {{"kernel": {{"grid": "...", "args": ["n=1..2**20", ...], '
+                    f'"assume": [...]}}}} in literals: {error}'
+                ) from error
+    return {}
 
 
 def constant(node: ast.expr, names: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ depends on (`Fits`).
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +28,14 @@ class Fits:
     type: Type
     term: Poly
     path: tuple[Cond, ...]
+
+
+def in_order(needs: Iterable[Fits]) -> list[Fits]:
+    """In the order of the source, operands before what is made of them."""
+    return sorted(
+        needs,
+        key=lambda f: (f.line, f.column, getattr(f.node, "end_lineno", 0), getattr(f.node, "end_col_offset", 0), f.term.number),
+    )
 
 
 @dataclass(frozen=True)

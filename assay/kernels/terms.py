@@ -325,6 +325,10 @@ def bits(name: str, p: Poly, q: Poly) -> Poly:
         for x, m in ((p, q.constant), (q, p.constant)):
             if m is not None and m >= 0 and m & (m + 1) == 0:  # the low bits
                 return mod(x, poly(m + 1))
+    if name == "xor":  # the complement
+        for x, m in ((p, q.constant), (q, p.constant)):
+            if m == -1 or (m is not None and m >= 0 and m & (m + 1) == 0 and 0 <= x.lo and x.hi <= m):
+                return m - x
     width = max(x.bit_length() for x in (p.lo, p.hi, q.lo, q.hi))
     lo, hi = -(1 << width), (1 << width) - 1
     if p.lo >= 0 and q.lo >= 0:

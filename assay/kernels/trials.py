@@ -93,7 +93,7 @@ def small_launches(
     for _, point in chosen:
         reading = TermReading(Points(True), {a: np.array(v, object) for a, v in point.items()})
         value = lambda p, r=reading: int(r.poly(p))  # noqa: E731
-        yield {n: value(p) for n, p in launch.sizes.items()}, tuple(value(g) for g in launch.grid), value
+        yield {n: value(p) for n, p in launch.sizes.items() if p.constant is None}, tuple(value(g) for g in launch.grid), value
 
 
 def _drawn_small(q: KernelQuestion, leaves: list[Leaf], cap: int) -> dict[Any, Any]:

@@ -40,9 +40,7 @@ class Witness:
     elements: tuple[str, ...] = ()  # values of inputs that it takes
 
     def __str__(self) -> str:
-        where = [f"program {_tuple(self.program)}"]
-        if self.lane:
-            where.append(f"lane {list(self.lane)}")
+        where = [place(self.program, self.lane)]
         where += [f"{k} = {v}" for k, v in self.sizes.items()]
         where += self.elements
         return f"{self.message}\nat {', '.join(where)}"
@@ -61,8 +59,10 @@ class Witness:
         }
 
 
-def _tuple(program: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, program))})" if len(program) > 1 else str(program[0])
+def place(program: tuple[int, ...], lane: tuple[int, ...]) -> str:
+    """program 3, lane [5]"""
+    shown = f"({', '.join(map(str, program))})" if len(program) > 1 else str(program[0])
+    return f"program {shown}" + (f", lane {list(lane)}" if lane else "")
 
 
 class At:
@@ -83,7 +83,7 @@ class At:
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes by name; those that are expressions of others too."""
-        return {n: self.value(p) for n, p in self.launch.sizes.items()}
+        return {n: self.value(p) for n, p in self.launch.sizes.items() if p.constant is None}
 
     @property
     def grid(self) -> tuple[int, ...]:

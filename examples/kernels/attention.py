@@ -3,6 +3,18 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "attention": {
+        "grid": "(cdiv(n_ctx, BLOCK_M), Z*n_heads)",
+        "args": [
+            "q_ptr=f16[Z,n_heads,n_ctx,D]", "k_ptr=f16[Z,n_heads,n_ctx,D]", "v_ptr=f16[Z,n_heads,n_ctx,D]",
+            "out_ptr=f16[Z,n_heads,n_ctx,D]", "lse_ptr=f32[Z,n_heads,n_ctx]", "scale=f32", "stride_h=n_ctx*D",
+            "stride_n=D", "n_heads=1..64", "Z=1..64", "n_ctx=1..2**16", "D=64", "BLOCK_M=128", "BLOCK_N=64",
+            "CAUSAL=True", "stride_z=i64 n_heads*stride_h",
+        ],
+    },
+}
+
 
 @triton.jit
 def attend(acc, l_i, m_i, q, k_ptrs, v_ptrs, stride_kn, stride_vn, start_m, offs_m, offs_n, scale, n_ctx,

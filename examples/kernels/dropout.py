@@ -3,6 +3,15 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "dropout": {
+        "grid": "cdiv(n, BLOCK)",
+        "args": [
+            "x_ptr=f32[n]", "out_ptr=f32[n]", "n=1..2**31-1", "p=f32", "seed=0..2**31-1", "BLOCK=1024",
+        ],
+    },
+}
+
 
 @triton.jit
 def dropout(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):

@@ -3,6 +3,32 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "embedding": {
+        "grid": "(cdiv(n, BLOCK_N), cdiv(D, BLOCK_D))",
+        "args": [
+            "table_ptr=f32[V,D]", "out_ptr=f32[n,D]", "n=1..2**16", "D=1..2**14", "V=1..2**16", "BLOCK_N=32",
+            "BLOCK_D=128", "idx_ptr=i64[n] in 0..V-1",
+        ],
+    },
+    "paged_read": {
+        "grid": "(S, max_pages)",
+        "args": [
+            "cache_ptr=f16[P,PAGE,D]", "out_ptr=f16[S,max_pages*PAGE,D]", "max_pages=1..2**10", "S=1..256",
+            "P=1..2**16", "D=1..128", "PAGE=16", "BLOCK_D=128", "table_ptr=i32[S,max_pages] in 0..P-1",
+            "length_ptr=i32[S] in 0..max_pages*PAGE",
+        ],
+        "assume": ["S*max_pages <= 2**16"],
+    },
+    "cross_entropy": {
+        "grid": "n",
+        "args": [
+            "logits_ptr=f32[n,V]", "loss_ptr=f32[n]", "stride=V", "V=1..2**18", "n=1..2**20", "ignore=-100..2**20",
+            "BLOCK=4096", "target_ptr=i64[n] in 0..V-1",
+        ],
+    },
+}
+
 
 @triton.jit
 def embedding(idx_ptr, table_ptr, out_ptr, n, D, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr):

@@ -3,6 +3,31 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "forward": {
+        "grid": "M",
+        "args": [
+            "x_ptr=f32[M,N]", "w_ptr=f32[N]", "mean_ptr=f32[M]", "rstd_ptr=f32[M]", "stride=N", "M=1..2**16",
+            "y_ptr=f32[M,N]", "b_ptr=f32[N]", "N=1..2**14", "eps=f32", "BLOCK=1024",
+        ],
+    },
+    "backward_dx": {
+        "grid": "M",
+        "args": [
+            "x_ptr=f32[M,N]", "w_ptr=f32[N]", "mean_ptr=f32[M]", "rstd_ptr=f32[M]", "stride=N", "M=1..2**16",
+            "dx_ptr=f32[M,N]", "dy_ptr=f32[M,N]", "dw_ptr=f32[GROUP,N]", "db_ptr=f32[GROUP,N]",
+            "lock_ptr=i32[2*GROUP]", "N=1..4096", "GROUP=64", "BLOCK=4096",
+        ],
+    },
+    "backward_dwdb": {
+        "grid": "cdiv(N, BLOCK_N)",
+        "args": [
+            "dw_ptr=f32[M,N]", "db_ptr=f32[M,N]", "final_dw_ptr=f32[N]", "final_db_ptr=f32[N]", "M=1..2**14",
+            "N=1..2**14", "BLOCK_M=32", "BLOCK_N=128",
+        ],
+    },
+}
+
 
 @triton.jit
 def forward(x_ptr, y_ptr, w_ptr, b_ptr, mean_ptr, rstd_ptr, stride, N, eps, BLOCK: tl.constexpr):

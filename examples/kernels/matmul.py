@@ -3,6 +3,25 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "matmul": {
+        "grid": "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)",
+        "args": [
+            "a_ptr=f16[M,K]", "b_ptr=f16[K,N]", "c_ptr=f16[M,N]", "stride_am=K", "stride_ak=1", "stride_bk=N",
+            "stride_bn=1", "stride_cm=N", "stride_cn=1", "M=1..2**15", "N=1..2**15", "K=1..2**15", "BLOCK_M=128",
+            "BLOCK_N=256", "BLOCK_K=64", "GROUP_M=8",
+        ],
+    },
+    "matmul_blocks": {
+        "grid": "(cdiv(M, BLOCK_M), cdiv(N, BLOCK_N))",
+        "args": [
+            "a_ptr=f16[M,K]", "b_ptr=f16[K,N]", "c_ptr=f16[M,N]", "stride_am=K", "stride_ak=1", "stride_bk=N",
+            "stride_bn=1", "stride_cm=N", "stride_cn=1", "M=1..2**20", "N=1..2**20", "K=1..2**20", "BLOCK_M=128",
+            "BLOCK_N=256", "BLOCK_K=64",
+        ],
+    },
+}
+
 
 @triton.jit
 def leaky_relu(x):

@@ -3,6 +3,17 @@
 import triton
 import triton.language as tl
 
+LAUNCHES = {
+    "softmax": {
+        "grid": "P",
+        "args": [
+            "x_stride=1..2**15", "out_stride=1..2**15", "n_rows=1..60000", "n_cols=1..1024", "BLOCK=1024",
+            "P=1..1024", "x_ptr=f32[n_rows,n_cols; x_stride,1]", "out_ptr=f32[n_rows,n_cols; out_stride,1]",
+        ],
+        "assume": ["x_stride >= n_cols", "out_stride >= n_cols"],
+    },
+}
+
 
 @triton.jit
 def softmax(out_ptr, x_ptr, x_stride, out_stride, n_rows, n_cols, BLOCK: tl.constexpr):

@@ -1,67 +1,16 @@
-"""The kernels of examples/kernels with a description of their launches, and faults to seed into them."""
+"""The kernels of examples/kernels (the files describe their launches), and faults to seed into them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.kernels.source import Module, read_source
+from assay.kernels.source import read_module
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kernels"
 
 
-@dataclass(frozen=True)
-class Launched:
-    """A kernel, and all its launches."""
-
-    kernel: str
-    file: str
-    grid: str
-    args: tuple[str, ...]
-    assume: tuple[str, ...] = ()
-
-    def text(self) -> str:
-        return (FOLDER / self.file).read_text()
-
-    def module(self, text: str | None = None) -> Module:
-        return read_source(text or self.text(), self.file)
-
-
-def launched(kernel: str, file: str, grid: str, args: str, *more: str, assume: tuple[str, ...] = ()) -> Launched:
-    return Launched(kernel, file, grid, (*args.split(), *more), assume)
-
-
-_MATRICES = "a_ptr=f16[M,K] b_ptr=f16[K,N] c_ptr=f16[M,N] stride_am=K stride_ak=1 stride_bk=N stride_bn=1 stride_cm=N stride_cn=1"
-_HEADS = "".join(f"{x}_ptr=f16[Z,n_heads,n_ctx,D] " for x in ("q", "k", "v", "out"))
-_NORM = "x_ptr=f32[M,N] w_ptr=f32[N] mean_ptr=f32[M] rstd_ptr=f32[M] stride=N M=1..2**16"
-
-LAUNCHED = {x.kernel: x for x in [
-    launched("add", "vector_add.py", "cdiv(n, BLOCK)", "x_ptr=f32[n] y_ptr=f32[n] out_ptr=f32[n] n=1..2**31-1 BLOCK=1024"),
-    launched("softmax", "softmax.py", "P", "x_stride=1..2**15 out_stride=1..2**15 n_rows=1..60000 n_cols=1..1024 BLOCK=1024 "
-             "P=1..1024", "x_ptr=f32[n_rows,n_cols; x_stride,1]", "out_ptr=f32[n_rows,n_cols; out_stride,1]",
-             assume=("x_stride >= n_cols", "out_stride >= n_cols")),
-    launched("matmul", "matmul.py", "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)",
-             f"{_MATRICES} M=1..2**15 N=1..2**15 K=1..2**15 BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 GROUP_M=8"),
-    launched("matmul_blocks", "matmul.py", "(cdiv(M, BLOCK_M), cdiv(N, BLOCK_N))",
-             f"{_MATRICES} M=1..2**20 N=1..2**20 K=1..2**20 BLOCK_M=128 BLOCK_N=256 BLOCK_K=64"),
-    launched("forward", "layer_norm.py", "M", f"{_NORM} y_ptr=f32[M,N] b_ptr=f32[N] N=1..2**14 eps=f32 BLOCK=1024"),
-    launched("backward_dx", "layer_norm.py", "M", f"{_NORM} dx_ptr=f32[M,N] dy_ptr=f32[M,N] dw_ptr=f32[GROUP,N] "
-             "db_ptr=f32[GROUP,N] lock_ptr=i32[2*GROUP] N=1..4096 GROUP=64 BLOCK=4096"),
-    launched("backward_dwdb", "layer_norm.py", "cdiv(N, BLOCK_N)", "dw_ptr=f32[M,N] db_ptr=f32[M,N] final_dw_ptr=f32[N] "
-             "final_db_ptr=f32[N] M=1..2**14 N=1..2**14 BLOCK_M=32 BLOCK_N=128"),
-    launched("dropout", "dropout.py", "cdiv(n, BLOCK)",
-             "x_ptr=f32[n] out_ptr=f32[n] n=1..2**31-1 p=f32 seed=0..2**31-1 BLOCK=1024"),
-    launched("attention", "attention.py", "(cdiv(n_ctx, BLOCK_M), Z*n_heads)",
-             f"{_HEADS} lse_ptr=f32[Z,n_heads,n_ctx] scale=f32 stride_h=n_ctx*D stride_n=D n_heads=1..64 Z=1..64 n_ctx=1..2**16 "
-             "D=64 BLOCK_M=128 BLOCK_N=64 CAUSAL=True", "stride_z=i64 n_heads*stride_h"),
-    launched("embedding", "embedding.py", "(cdiv(n, BLOCK_N), cdiv(D, BLOCK_D))", "table_ptr=f32[V,D] out_ptr=f32[n,D] "
-             "n=1..2**16 D=1..2**14 V=1..2**16 BLOCK_N=32 BLOCK_D=128", "idx_ptr=i64[n] in 0..V-1"),
-    launched("paged_read", "embedding.py", "(S, max_pages)", "cache_ptr=f16[P,PAGE,D] out_ptr=f16[S,max_pages*PAGE,D] "
-             "max_pages=1..2**10 S=1..256 P=1..2**16 D=1..128 PAGE=16 BLOCK_D=128", "table_ptr=i32[S,max_pages] in 0..P-1",
-             "length_ptr=i32[S] in 0..max_pages*PAGE", assume=("S*max_pages <= 2**16",)),
-    launched("cross_entropy", "embedding.py", "n", "logits_ptr=f32[n,V] loss_ptr=f32[n] stride=V V=1..2**18 n=1..2**20 "
-             "ignore=-100..2**20 BLOCK=4096", "target_ptr=i64[n] in 0..V-1"),
-]}  # fmt: skip
+KERNELS = {name: file for file in sorted(FOLDER.glob("*.py")) for name in read_module(file).launches if file.name != "faulty.py"}
 
 
 @dataclass(frozen=True)

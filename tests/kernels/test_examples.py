@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from assay.kernels.prover import KernelProof, prove_kernel
+from assay.kernels.prover import KernelProof, prove
 from assay.verify.verdict import PROVED, REFUTED, UNKNOWN
-from tests.kernels.launches import FAULTS, LAUNCHED, Fault
+from tests.kernels.launches import FAULTS, FOLDER, KERNELS, Fault
 
 
-def _proof(kernel: str, text: str | None = None, grid: str = "", args: tuple[str, ...] = ()) -> KernelProof:
-    x = LAUNCHED[kernel]
-    named = {a.split("=")[0]: a for a in (*x.args, *args)}
-    return prove_kernel(x.module(text), kernel, grid=grid or x.grid, args=list(named.values()), assume=x.assume)
+def _proof(kernel: str, folder: Path, text: str, grid: str = "", args: tuple[str, ...] = ()) -> KernelProof:
+    path = folder / KERNELS[kernel].name
+    path.write_text(text)
+    return prove(path, kernel, grid=grid, args=args)
 
 
-@pytest.mark.parametrize("kernel", [k for k in LAUNCHED if k != "backward_dx"])
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "backward_dx"])
 def test_right_kernels_are_proved(kernel: str) -> None:
-    proof = _proof(kernel)
+    proof = prove(KERNELS[kernel], kernel)
     assert proof.verdict.kind == PROVED, str(proof)
 
 
 def test_a_lock_leaves_races_unknown() -> None:
-    proof = _proof("backward_dx")
+    proof = prove(KERNELS["backward_dx"], "backward_dx")
     assert proof.verdict.kind == UNKNOWN
     assert {o.status for o in proof.obligations if o.kind != "race"} == {PROVED}
     assert [o.status for o in proof.obligations if o.kind == "race"] == [PROVED, UNKNOWN, UNKNOWN]
@@ -36,15 +38,25 @@ SLOW = ("lock_id = row % (GROUP + 1)", "off_z = off_zh // (n_heads + 1)")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(f, marks=[pytest.mark.full] if f.new in SLOW else [], id=_id(f)) for f in FAULTS])
-def test_faults_are_refuted(fault: Fault) -> None:
-    text = LAUNCHED[fault.kernel].text()
+def test_faults_are_refuted(fault: Fault, tmp_path: Path) -> None:
+    text = KERNELS[fault.kernel].read_text()
     assert fault.old in text
     at = 0 if fault.kernel == "attention" else text.index(f"def {fault.kernel}(")
     faulty = text[:at] + text[at:].replace(fault.old, fault.new, 1)
     assert faulty != text or fault.args or fault.grid
-    proof = _proof(fault.kernel, faulty, fault.grid, fault.args)
+    proof = _proof(fault.kernel, tmp_path, faulty, fault.grid, fault.args)
     assert proof.verdict.kind == REFUTED, str(proof)
     lines = faulty.splitlines()
     found = [o for o in proof.obligations if o.status == REFUTED and o.kind == fault.kind and fault.at in lines[o.line - 1]]
     assert found, str(proof)
     assert all(o.witness is not None for o in found)
+
+
+@pytest.mark.parametrize(("kernel", "kind", "at"), [
+    ("add", "bounds", "x = tl.load"), ("copy_rows", "int32", "row * columns"), ("pair_sums", "race", "tl.store"),
+])  # fmt: skip
+def test_the_faulty_examples_are_refuted(kernel: str, kind: str, at: str) -> None:
+    proof = prove(FOLDER / "faulty.py", kernel)
+    assert [(o.kind, o.status) for o in proof.obligations if o.status != PROVED] == [(kind, REFUTED)]
+    line = next(o.line for o in proof.obligations if o.status == REFUTED)
+    assert at in (FOLDER / "faulty.py").read_text().splitlines()[line - 1]

@@ -135,7 +135,7 @@ def load(
 ) -> Value:
     if isinstance(pointer, BlockPointer):
         if pointer.checked:
-            pointer, boundary_check, padding_option = moved_block(w, pointer, mask), range(len(pointer.block)), "zero"
+            pointer, boundary_check, padding_option = moved_block(w, pointer, mask), tuple(range(len(pointer.block))), "zero"
         pointers, mask = block_access(w, pointer, _axes(w, boundary_check))
         other = {"zero": 0.0, "nan": float("nan")}.get(padding_option)
         if other == 0.0 and not pointers.type.element.is_float:
@@ -163,7 +163,7 @@ def store(
 ) -> None:
     if isinstance(pointer, BlockPointer):
         if pointer.checked:
-            pointer, value, boundary_check = moved_block(w, pointer, value), mask, range(len(pointer.block))
+            pointer, value, boundary_check = moved_block(w, pointer, value), mask, tuple(range(len(pointer.block)))
         pointers, mask = block_access(w, pointer, _axes(w, boundary_check))
     else:
         pointers = _pointers(w, pointer)

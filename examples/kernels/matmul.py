@@ -20,6 +20,14 @@ LAUNCHES = {
             "BLOCK_N=256", "BLOCK_K=64",
         ],
     },
+    "matmul_descriptors": {
+        "grid": "(cdiv(M, BLOCK_M), cdiv(N, BLOCK_N))",
+        "args": [
+            "a_ptr=f16[M,K]", "b_ptr=f16[K,N]", "c_ptr=f16[M,N]", "M=1..2**20", "N=1..2**20", "K=1..2**20",
+            "BLOCK_M=128", "BLOCK_N=256", "BLOCK_K=64",
+        ],
+        "assume": ["N % 8 == 0", "K % 8 == 0"],
+    },
 }
 
 
@@ -82,3 +90,17 @@ def matmul_blocks(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk,
     c_block = tl.make_block_ptr(c_ptr, (M, N), (stride_cm, stride_cn), (pid_m * BLOCK_M, pid_n * BLOCK_N),
                                 (BLOCK_M, BLOCK_N), (1, 0))
     tl.store(c_block, acc.to(tl.float16), boundary_check=(0, 1))
+
+
+@triton.jit
+def matmul_descriptors(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """The same through tensor descriptors, which check every bound."""
+    m = tl.program_id(0) * BLOCK_M
+    n = tl.program_id(1) * BLOCK_N
+    a = tl.make_tensor_descriptor(a_ptr, shape=[M, K], strides=[K, 1], block_shape=[BLOCK_M, BLOCK_K])
+    b = tl.make_tensor_descriptor(b_ptr, shape=[K, N], strides=[N, 1], block_shape=[BLOCK_K, BLOCK_N])
+    c = tl.make_tensor_descriptor(c_ptr, shape=[M, N], strides=[N, 1], block_shape=[BLOCK_M, BLOCK_N])
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+    c.store([m, n], acc.to(tl.float16))

@@ -26,6 +26,7 @@ SIZES = {
     "softmax": ("x_stride=80", "out_stride=70", "n_rows=5", "n_cols=67", "BLOCK=128", "P=3"),
     "matmul": ("M=40", "N=50", "K=37", "BLOCK_M=16", "BLOCK_N=16", "BLOCK_K=16", "GROUP_M=2", "ACTIVATION='leaky_relu'"),
     "matmul_blocks": ("M=40", "N=50", "K=37", "BLOCK_M=16", "BLOCK_N=16", "BLOCK_K=16"),
+    "matmul_descriptors": ("M=40", "N=56", "K=40", "BLOCK_M=16", "BLOCK_N=16", "BLOCK_K=16"),
     "forward": ("M=3", "N=100", "eps=1e-5", "BLOCK=32"),
     "backward_dx": ("M=6", "N=50", "GROUP=2", "BLOCK=64"),
     "backward_dwdb": ("M=37", "N=50", "BLOCK_M=16", "BLOCK_N=32"),
@@ -57,7 +58,10 @@ def test_every_element(kernel: str, tmp_path: Path) -> None:
     np.savez(given, launch=json.dumps({"grid": grid, "scalars": scalars}), **arrays)
     script = Path(__file__).parent / "triton_interpreter.py"
     command = [sys.executable, str(script), str(KERNELS[kernel]), kernel, str(given), str(out)]
-    subprocess.run(command, check=True, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True)
+    ran = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    if "Block pointers have been removed" in ran.stderr:
+        pytest.skip("this version of Triton has no block pointers")
+    assert ran.returncode == 0, ran.stderr
     ours = {n: a.copy() for n, a in arrays.items()}
     for e in run_all(module, module.function(kernel), arguments, grid, Arrays(ours)):
         assert e.tensor is None or not e.outside.any()

@@ -45,6 +45,7 @@ from assay.frontends.value import STATE, abstract
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
+from assay.verify.link import Link, pass_links
 
 RECOMPILE_LIMIT = 64
 LEAF = optree.tree_structure(0, none_is_leaf=True)  # type: ignore[arg-type]
@@ -61,6 +62,20 @@ class CacheInfo(NamedTuple):
     entries: int
 
 
+class Links:
+    """The passes of a compile, proved while g++ runs, or when somebody asks."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = stages
+        self._proved: tuple[Link, ...] | None = None
+
+    def prove(self) -> tuple[Link, ...]:
+        """Each pass against the program before it."""
+        if self._proved is None:
+            self._proved = pass_links(self.stages)
+        return self._proved
+
+
 @dataclass(eq=False)
 class Entry:
     """One compiled signature.
@@ -73,6 +88,7 @@ class Entry:
     stages: list[Stage]
     executable: Executable
     described: tuple[str, ...]
+    passes: Links
     seconds: dict[str, float] = field(default_factory=dict)
     hits: int = 0
 
@@ -84,6 +100,11 @@ class Entry:
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
         self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
         self.single = self.fast and c.structure == LEAF
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of each pass, of the schedule and of the loop nests, for all inputs; what is not says why."""
+        return (*self.passes.prove(), *getattr(self.executable, "links", ()))
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
@@ -312,11 +333,12 @@ class Compiled:
         with ieee(), uncollected():
             stages = optimise(lower(captured.graph))
             optimised_at = time.perf_counter()
-            executable = build(stages[-1].program, backend=self.backend, tune=self.tune)
+            links = Links(stages)
+            executable = build(stages[-1].program, backend=self.backend, tune=self.tune, meanwhile=links.prove)
         end = time.perf_counter()
         self._misses += 1
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
-        return Entry(captured, stages, executable, described, seconds)
+        return Entry(captured, stages, executable, described, links, seconds)
 
     def _distinct(self) -> list[Entry]:
         return list(dict.fromkeys(self.entries.values()))
@@ -344,6 +366,18 @@ class Compiled:
         entries = self._distinct()
         calls = sum(e.hits for e in entries)
         return CacheInfo(calls - self._misses, self._misses, self.limit, len(entries))
+
+    def explain_proofs(self) -> str:
+        """For each compiled entry: every pass, the schedule and the loop nests, proved for all inputs, or why not.
+
+        Found while g++ ran, or read from the record of an earlier compile; otherwise now.  What is not proved here, and the
+        text of the code, is as good as the tests: `assay.check` runs it.
+        """
+        lines = [] if self.entries else [f"{self.__name__}: compiled never"]
+        for entry in self._distinct():
+            lines.append(f"{self.__name__}({', '.join(entry.described)})")
+            lines += [f"  {link}" for link in entry.links]
+        return "\n".join(lines)
 
     def explain_recompiles(self) -> str:
         """For each compiled entry after the first: which argument differed, from what, to what."""
@@ -403,8 +437,8 @@ def check_backend(backend: str) -> None:
         raise UserError(f"backend={backend!r}; allowed: {', '.join(map(repr, BACKENDS))}")
 
 
-def build(program: Program, *, backend: str, tune: bool = False) -> Executable:
-    """The program compiled by the backend "cpp" or "reference"; `tune` as in `compile`."""
+def build(program: Program, *, backend: str, tune: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Executable:
+    """The program compiled by the backend "cpp" or "reference"; `tune` as in `compile`, `meanwhile` is called while g++ runs."""
     check_backend(backend)
     if backend == "reference":
         from assay.semantics import denote
@@ -412,7 +446,7 @@ def build(program: Program, *, backend: str, tune: bool = False) -> Executable:
         return functools.partial(denote.run, program)
     from assay.backends import cpp
 
-    return cpp.compile_program(program, tune=tune)
+    return cpp.compile_program(program, tune=tune, meanwhile=meanwhile)
 
 
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,

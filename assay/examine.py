@@ -28,8 +28,8 @@ from assay.semantics.trace import named
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
 from assay.verify import bounds
-from assay.verify.coverage import prove_schedule
 from assay.verify.layered import Arrays, Layer, Report, compare
+from assay.verify.link import Link, nest_link
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def stage_layers(stages: Sequence[Stage]) -> list[Layer]:
 def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
     """A layer for each stage's program, and one for what the backend makes of the last."""
     executable = build(stages[-1].program, backend=backend)
-    made = Layer(backend, lambda xs: list(executable(xs)), proof=lambda: (False, "what was printed is run, not read"))
+    ran = Link(backend, False, "what was printed is run, not read")
+    made = Layer(backend, lambda xs: list(executable(xs)), proof=lambda: ran)
     if backend == "reference":
         return [*stage_layers(stages), made]
     return [*stage_layers(stages), *schedule_layers(executable.program, lambda: executable.plan), made]  # type: ignore[attr-defined]
@@ -117,11 +118,10 @@ def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
 def schedule_layers(program: Program, plan: Callable[[], Plan]) -> list[Layer]:
     """The program after scheduling (packed operands, split folds), and the loop nests of its plan."""
 
-    def proof() -> tuple[bool, str]:
+    def proof() -> Link:
         from assay.backends.cpp import scheduled
 
-        found = prove_schedule(scheduled(program, plan()))
-        return found.proved, str(found)
+        return nest_link(scheduled(program, plan()))
 
     return [Layer("schedule", lambda xs: run(program, xs), program), Layer("nest", None, proof=proof)]
 
@@ -153,7 +153,7 @@ def _eager(e: Examined) -> Layer | None:
                 found[o.index] = (x.cell.value if o.chain else x.value).array
         return [s.memory(tensors) for s in e.captured.changed] + [found[k] for k in sorted(found)]
 
-    return Layer("eager", run_eager, proof=lambda: (False, "a Python function is run, not read"))
+    return Layer("eager", run_eager, proof=lambda: Link("eager", False, "a Python function is run, not read"))
 
 
 def _graph(e: Examined) -> Layer:
@@ -162,7 +162,7 @@ def _graph(e: Examined) -> Layer:
     def run_graph(xs: Arrays) -> Arrays:
         return [v.array for v in e.captured.graph.run(process, [from_numpy(x).value for x in xs])]
 
-    return Layer("graph", run_graph, proof=lambda: (False, "operators are run one by one"))
+    return Layer("graph", run_graph, proof=lambda: Link("graph", False, "operators are run one by one"))
 
 
 # ------------------------------------------------------------------------------------------------ prove

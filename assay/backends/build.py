@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -101,14 +102,17 @@ def load(name: str) -> ctypes.CDLL | None:
     return found
 
 
-def build(text: str, *, flags: tuple[str, ...] = FLAGS) -> Built:
-    """Compile and load `text`.  Raises InternalError with the command and the path of the text where g++ refuses it."""
+def build(text: str, *, flags: tuple[str, ...] = FLAGS, meanwhile: Callable[[], None] = lambda: None) -> Built:
+    """Compile and load `text`; `meanwhile` is called while g++ runs, if it does.
+
+    Raises InternalError with the command and the path of the text where g++ refuses it.
+    """
     name = key(text, flags)
     path, seconds = directory() / f"{name}.so", 0.0
     library = load(name)
     if library is None:
         start = time.perf_counter()
-        _compile(text, flags, path)
+        _compile(text, flags, path, meanwhile)
         seconds = time.perf_counter() - start
         library = _load(path)
         if library is None:
@@ -132,18 +136,30 @@ def _load(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _compile(text: str, flags: tuple[str, ...], path: Path) -> None:
+def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[[], None]) -> None:
     handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".so", dir=path.parent)
     os.close(handle)
     try:
         command = [compiler()[0], *flags, "-x", "c++", "-", "-o", temporary]
-        done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
-        if done.returncode:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):  # g++ has ended already, and says why
+                    process.stdin.write(text.encode())
+                    process.stdin.close()
+                process.stdin = None
+            meanwhile()
+            _, message = process.communicate()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        if process.returncode:
             source = path.with_suffix(".cpp")
             source.write_text(text)
             command[command.index("-")] = str(source)
             raise InternalError(f"g++ refused generated code\n  command  {' '.join(command)}\n  text     {source}\n"
-                                f"  message  {done.stderr.decode(errors='replace')[:2000]}")  # fmt: skip
+                                f"  message  {message.decode(errors='replace')[:2000]}")  # fmt: skip
         body = Path(temporary).read_bytes()
         with open(temporary, "ab") as file:
             file.write(MAGIC + hashlib.sha256(body).digest())

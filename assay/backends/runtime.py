@@ -17,6 +17,7 @@ from assay.core.dtypes import bf16
 from assay.core.errors import UserError
 from assay.core.lang import Program, T, size_of
 from assay.semantics.denote import evaluate, raise_require
+from assay.verify.link import Link
 
 RELEASE = 1 << 15  # from this many bytes of tensors on, a call releases the GIL
 _FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "l", "u8": "B",
@@ -83,8 +84,10 @@ class Executable:
     """
 
     def __init__(self, program: Program, made: Callable[[], tuple[Plan, str]], timings: dict[str, float], steps: list[Step],
-                 layout: Layout, library: ctypes.CDLL, threads: int, key: str) -> None:  # fmt: skip
+                 layout: Layout, library: ctypes.CDLL, threads: int, key: str,
+                 proofs: Callable[[], tuple[Link, ...]]) -> None:  # fmt: skip
         self.key = key
+        self._proofs = proofs
         self.program, self._made_of, self.timings, self.threads = program, made, timings, threads
         self.layout, self._library, self.steps = layout, library, steps
         self._entries = [ctypes.cast(getattr(library, s.entry), ctypes.c_void_p).value if s.entry else 0 for s in steps]
@@ -111,6 +114,11 @@ class Executable:
     @cached_property
     def _origin(self) -> tuple[Plan, str]:
         return self._made_of()
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of its schedule and its loop nests: found while g++ ran, read from its record, or found now."""
+        return self._proofs()
 
     @property
     def plan(self) -> Plan:

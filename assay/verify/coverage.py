@@ -23,7 +23,7 @@ from assay.core.lang import E, T, axes, op, size_of, substitute, walk
 from assay.core.lang import load as load_
 from assay.core.text import domain
 from assay.verify import verdict
-from assay.verify.equal import Comparator, Mismatch, Pair
+from assay.verify.equal import STEPS, Comparator, Mismatch, Pair
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
 from assay.verify.verdict import Verdict
 
@@ -71,9 +71,9 @@ class Coverage:
         return f"for all inputs; {self.kernels} kernels, {len(self.owed)} obligations"
 
 
-def prove_schedule(s: Scheduled, *, rlimit: int | None = None) -> Coverage:
-    """Every obligation of `s`."""
-    comparator = Comparator(rlimit=rlimit)
+def prove_schedule(s: Scheduled, *, rlimit: int | None = None, steps: int = STEPS) -> Coverage:
+    """Every obligation of `s`; `rlimit` and `steps` as in verify/validate.py."""
+    comparator = Comparator(rlimit=rlimit, steps=steps)
     owed: list[Owed] = []
     for number, step in enumerate(s.steps):
         if step.nest is not None:

@@ -155,7 +155,7 @@ class Comparator:
         if a.dtype is not b.dtype:
             return Mismatch("types differ", a, b, c)
         if a.op == "stop" or b.op == "stop":  # it marks a value for derivatives, and is that value
-            return (yield Pair(*(x.args[0] if x.op == "stop" else x for x in (a, b)), c))
+            return (yield Pair(a.args[0] if a.op == "stop" else a, b.args[0] if b.op == "stop" else b, c))
         if a.op == "select" or b.op == "select":
             return (yield from self._select(a, b, c))
         if a.dtype.is_integer:

@@ -22,7 +22,7 @@ from assay.semantics.compare import evidence, first_difference
 from assay.semantics.denote import Meanings, run
 from assay.semantics.failure import RequireError
 from assay.semantics.trace import Line, format_value, intermediates
-from assay.verify.validate import validate
+from assay.verify.link import Link, program_link
 from assay.verify.verdict import VALIDATED, Verdict, proved, refuted, unknown, validated, worst
 
 FEW = 8  # elements that are listed with their index
@@ -47,8 +47,8 @@ Outcome: TypeAlias = "Arrays | Failure"
 class Layer:
     """One stage: how to run it, and, where it is a core program, the program (it is proved against the one before it).
 
-    `laws` are those that its contract allows.  Of a stage that is no core program `proof` says whether it is proved, and how;
-    one without `run` is run as the next one.
+    `laws` are those that its contract allows.  Of a stage that is no core program `proof` says what is proved of it; one
+    without `run` is run as the next one.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Layer:
     program: Program | None = None
     laws: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    proof: Callable[[], tuple[bool, str]] | None = None
+    proof: Callable[[], Link] | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
         if verdict is None:
             verdict = proved if link.proved else validated(len(inputs)) if layer.run is not None else None
         elif link.proved and all(s.verdict.ok for s in stages):
-            link = replace(link, how="although it is proved equal: the validator or the meaning is wrong")
+            link = link._replace(how="although it is proved equal: the validator or the meaning is wrong")
         before = layer.program
         made = StageReport(layer.name, verdict or proved, link.laws, time.perf_counter() - start, layer.notes, link.how)
         stages += [*(replace(s, verdict=made.verdict) for s in pending), made] if verdict is not None else []
@@ -188,24 +188,13 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
     return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected))
 
 
-@dataclass(frozen=True)
-class _Link:
+def _link(program: Program, before: Program | None, layer: Layer) -> Link:
     """What is proved of a layer against the one before it."""
-
-    proved: bool
-    how: str
-    laws: tuple[str, ...] = ()
-
-
-def _link(program: Program, before: Program | None, layer: Layer) -> _Link:
     if layer.program is program and before is None:
-        return _Link(True, "the meaning that all others are compared with")
-    if layer.proof is not None:
-        return _Link(*layer.proof())
+        return Link(layer.name, True, "the meaning that all others are compared with")
     if layer.program is None or before is None:
-        return _Link(False, "")
-    found = validate(before, layer.program, laws=layer.laws)
-    return _Link(found.proved, str(found), found.law_names)
+        return layer.proof() if layer.proof is not None else Link(layer.name, False, "")
+    return program_link(layer.name, before, layer.program, laws=layer.laws)
 
 
 def _says_something(program: Program, expected: Outcome) -> bool:

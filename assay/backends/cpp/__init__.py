@@ -9,7 +9,7 @@ bits of the program's meaning (semantics/denote.py) under every plan and number 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.backends import threads as threads_
@@ -27,6 +27,7 @@ from assay.core.lang import Program, T, size_of
 from assay.core.text import domain
 from assay.verify import nests as verify
 from assay.verify.bounds import ProvenProgram, proven
+from assay.verify.link import Link, nest_link, schedule_links
 
 _SERIAL = 1 << 14  # domains of fewer elements are not worth waking threads for
 
@@ -106,9 +107,13 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
 
 def scheduled(program: Program, plan: Plan, target: Target | None = None) -> verify.Scheduled:
     """What is printed for the plan, as data: loop nests, their order, and where tensors live."""
-    e = emit_program(proven(program), plan, target or host())
+    return as_data(emit_program(proven(program), plan, target or host()))
+
+
+def as_data(e: Emitted) -> verify.Scheduled:
+    """What was printed, as data."""
     steps: list[verify.Step] = []
-    for group in _groups(program, plan):
+    for group in _groups(e.program, e.plan):
         if isinstance(group, T):
             steps.append(verify.Step((group,), frozenset(group.args)))
             continue
@@ -116,7 +121,7 @@ def scheduled(program: Program, plan: Plan, target: Target | None = None) -> ver
             nest = e.nests.get(kernel)  # none where there is no element
             reads = frozenset(nest.placement.reads) if nest is not None else frozenset[T]()
             steps.append(verify.Step(kernel.computes, reads, nest.loops if nest is not None else None))
-    return verify.Scheduled(program, tuple(steps), tuple(e.layout.offsets.items()), e.layout.arena)
+    return verify.Scheduled(e.program, tuple(steps), tuple(e.layout.offsets.items()), e.layout.arena)
 
 
 def checks_first(program: Program, plan: Plan) -> Plan:
@@ -224,8 +229,11 @@ def translation_unit(programs: Sequence[Emitted], target: Target) -> str:
 
 
 def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence[Plan | None] | None = None,
-                 threads: int | None = None, flags: tuple[str, ...] = FLAGS) -> list[Executable]:  # fmt: skip
+                 threads: int | None = None, flags: tuple[str, ...] = FLAGS,
+                 meanwhile: Callable[[list[Emitted]], None] = lambda emitted: None) -> list[Executable]:  # fmt: skip
     """Compile several programs in one translation unit: g++ starts once.  A plan that is None is the default plan.
+
+    `meanwhile` is called with what was emitted while g++ runs, if it has to.
 
     The bits are guaranteed for the pinned `flags` only; others serve to show that the comparison notices them.
     Raises as compile_program does.
@@ -238,40 +246,52 @@ def compile_many(programs: Sequence[Program | ProvenProgram], *, plans: Sequence
         emitted.append(emit_program(facts, plan, target, str(k) if len(programs) > 1 else ""))
     text = translation_unit(emitted, target)
     emission = time.perf_counter() - start
-    built = build(text, flags=flags)
+    built = build(text, flags=flags, meanwhile=lambda: meanwhile(emitted))
     count = threads or threads_.available()
     timings = {"emit": emission, "g++": built.seconds}
     return [
-        Executable(e.program, lambda e=e: (e.plan, text), timings, e.steps, e.layout, built.library, count, built.key)
+        Executable(e.program, lambda e=e: (e.plan, text), timings, e.steps, e.layout, built.library, count, built.key,
+                   lambda e=e: (nest_link(as_data(e)),))
         for e in emitted
-    ]
+    ]  # fmt: skip
 
 
 def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = None, threads: int | None = None,
-                    tune: bool = False) -> Executable:  # fmt: skip
+                    tune: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Executable:  # fmt: skip
     """The program as machine code, under `plan`, with at most `threads` threads (None: as many as there are processors).
 
     plan None: chosen by the schedule search, which may replace the program by one of the same bits (packed operands); with
     `tune` the first few candidates of each large kernel are timed, and the winners remembered for this machine.
+    While g++ runs, that and the loop nests are proved (`Executable.links`), and `meanwhile` is called.
     Raises Unsound where the program's proof refutes or leaves open an access; Unsupported where g++ is missing;
     InternalError where the plan is not one of the program or g++ refuses the text.
     """
     if plan is not None:
         return compile_many([program], plans=[plan], threads=threads)[0]
     source = program.program if isinstance(program, ProvenProgram) else program
+    links: list[Link] = []
+
+    def prove(emitted: list[Emitted]) -> None:
+        links.extend(schedule_links(source, as_data(emitted[0])))
+        meanwhile()
+
+    def made(final: Program, plan: Plan) -> Executable:
+        executable = compile_many([final], plans=[plan], threads=threads, meanwhile=prove)[0]
+        executable.links = tuple(links) or schedule_links(source, scheduled(final, plan))
+        return executable
+
     if tune and all(t.size for t in source.tensors):
         from assay.backends.schedule.tune import tune as timed
 
-        scheduled, plan = timed(source, host())
-        return compile_many([scheduled], plans=[plan], threads=threads)[0]
+        return made(*timed(source, host()))
     record = stored.record_path(source)
     found = stored.load(record, threads or threads_.available(), lambda: _again(source))
     if found is not None:
         return found
     start = time.perf_counter()
-    scheduled, plan = _chosen(source)
+    chosen = _chosen(source)
     choosing = time.perf_counter() - start
-    executable = compile_many([scheduled], plans=[plan], threads=threads)[0]
+    executable = made(*chosen)
     executable.timings["choose"] = choosing
     stored.store(record, executable)
     return executable
@@ -287,8 +307,8 @@ def _chosen(program: Program) -> tuple[Program, Plan]:
 
 def _again(program: Program) -> tuple[Plan, str]:
     """Plan and text of a program that was loaded from its record."""
-    scheduled, plan = _chosen(program)
-    return plan, translation_unit([emit_program(proven(scheduled), plan, host())], host())
+    final, plan = _chosen(program)
+    return plan, translation_unit([emit_program(proven(final), plan, host())], host())
 
 
 __all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "scheduled", "translation_unit"]

@@ -25,6 +25,7 @@ from assay.backends.target import host
 from assay.core.lang import Program, T
 from assay.core.parser import parse
 from assay.core.text import lines, show
+from assay.verify.link import Link
 
 PACKAGE = Path(__file__).parent.parent.parent
 
@@ -57,6 +58,7 @@ def store(path: Path, executable: Executable) -> None:
         "failures": [[number[t], k] for t, k in layout.failures.items()],
         "offsets": [[number[t], k] for t, k in layout.offsets.items()],
         "arena": layout.arena,
+        "links": executable.links,
         "steps": [[s.entry, [number[t] for t in s.tensors]] for s in executable.steps],
     }
     text = json.dumps(record)
@@ -87,7 +89,8 @@ def load(path: Path, threads: int, again: Callable[[], tuple[Plan, str]]) -> Exe
     layout = Layout(named(record["slots"]), named(record["failures"]), named(record["offsets"]), record["arena"])
     steps = [Step(entry, tuple(tensors[n] for n in numbers)) for entry, numbers in record["steps"]]
     timings = {"stored": time.perf_counter() - start}
-    return Executable(program, again, timings, steps, layout, library, threads, record["library"])
+    links = tuple(map(Link.of, record["links"]))
+    return Executable(program, again, timings, steps, layout, library, threads, record["library"], lambda: links)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

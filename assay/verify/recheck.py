@@ -19,7 +19,7 @@ from assay.verify.certificate import Certificate, Certificates
 from assay.verify.smtlib import Check, Refused
 from assay.verify.verdict import Verdict
 
-BOX = 300_000  # points that are enumerated
+BOX = 1 << 20  # points that are enumerated
 Z3_LIMIT = 2_000_000  # z3 resource units for each question and solver
 CVC5_LIMIT = 1_000_000  # cvc5 resource units for each question
 

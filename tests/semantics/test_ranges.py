@@ -97,6 +97,15 @@ def test_a_sum_with_a_common_factor():
     assert direction(-2 * i - 4 * j + 3) == ((i + 2 * j).terms, -2)
 
 
+def test_quotients_are_exact():
+    """lo <= k * x <= hi just for the x of the interval: rounded up at one end and down at the other, by the sign of k."""
+    for k in (-5, -3, -1, 1, 2, 7):
+        for lo in range(-12, 13):
+            for hi in range(lo, 13):
+                first, last = ranges._quotients(lo, hi, k)
+                assert list(range(first, last + 1)) == [x for x in range(-20, 21) if lo <= k * x <= hi]
+
+
 def test_floats_have_no_interval():
     assert interval(const(2.5, f32), [(P < 3, True)]) == (0, 0)
 

@@ -19,8 +19,10 @@ from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.text import show, type_text
+from assay.dynamic import prove as prove_dynamic
 from assay.frontends.capture import Captured, capture, flatten, is_tensor
 from assay.frontends.creation import from_numpy
+from assay.frontends.dynamic import Dynamic
 from assay.frontends.value import process
 from assay.semantics.denote import run
 from assay.semantics.inputs import KINDS, draw_inputs
@@ -168,11 +170,17 @@ def _graph(e: Examined) -> Layer:
 # ------------------------------------------------------------------------------------------------ prove
 
 
-def prove(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Any:
+def prove(f: Callable[..., Any] | Program, *args: Any, dynamic: Dynamic = False, **kwargs: Any) -> Any:
     """Every obligation of the program that the backend gets: index bounds, index width, sign of index divisions.
 
     Returns a proof with .verdict and .obligations (.kind .where .status .how .witness).
+    With `dynamic` it is about all sizes that satisfy the proof's .guards, and about each pass: dynamic=True makes a size of
+    every extent of an argument, {"x": {0: "n"}} of those that are named.
     """
+    if dynamic:
+        if isinstance(f, Program):
+            raise UserError("a program has its sizes already: prove(program), without dynamic")
+        return prove_dynamic(f, args, kwargs, dynamic)
     return bounds.prove(final_program(f, *args, **kwargs))
 
 

@@ -20,6 +20,7 @@ LAYERS = (
     ("backends",),
     ("frontends",),
     ("nn", "ops"),
+    ("dynamic",),
     ("compiler",),
     ("examine",),
     ("fuzz",),

@@ -30,6 +30,7 @@ Stage = Annotated[
 ]
 Grid = Annotated[str, typer.Option("--grid", help="Of a kernel: its programs, such as 'cdiv(n, BLOCK)' or '(M, cdiv(N, 64))'.")]
 Assume = Annotated[list[str], typer.Option("--assume", help="Of a kernel: a condition on its sizes, such as 'n % 16 == 0'.")]
+ForAllSizes = Annotated[bool, typer.Option("--dynamic", help="For all sizes of the arguments, with the guards that this needs.")]
 Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
 Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
@@ -108,7 +109,8 @@ Recheck = Annotated[bool, typer.Option("--recheck", help="Replay the certificate
 
 @app.command()
 def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_certificates: Save = None, recheck: Recheck = False,
-          seed: Seed = 0, grid: Grid = "", assume: Assume = [], json: Json = False) -> None:  # fmt: skip
+          seed: Seed = 0, grid: Grid = "", assume: Assume = [], dynamic: ForAllSizes = False,
+          json: Json = False) -> None:  # fmt: skip
     """Every index access: proved in bounds (how), kept as a run-time check (why), or refuted (by which index).
 
     `assay prove TARGET --save-certificates DIR` writes them as SMT-LIB files, `assay prove TARGET --recheck DIR` and
@@ -137,7 +139,11 @@ def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_ce
         if recheck and Path(target).is_dir():
             return certified.recheck_folder(Path(target), as_json=json)
         found = load_target(target, arg, seed)
-        proof = prove_(found.subject, *found.args)
+        proof = prove_(found.subject, *found.args, dynamic=dynamic)
+        if dynamic:
+            if recheck or save_certificates is not None:
+                raise UserError("proofs for all sizes have no certificates yet; prove without --recheck and --save-certificates")
+            return emit(str(proof), proof.to_json(), as_json=json)
         if recheck or save_certificates is not None:
             return certified.certify(found.name, proof, save_certificates, saved, recheck=recheck, as_json=json)
         return emit(str(proof), {"name": found.name, **proof.to_json()}, as_json=json)

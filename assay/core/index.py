@@ -23,7 +23,8 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     from assay.core.lang import E
@@ -131,6 +132,11 @@ Atom: TypeAlias = Var | Div | Val | Size | Product | Quotient
 Terms: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
+def is_symbolic(n: object) -> TypeGuard[Ix]:
+    """Whether an extent depends on sizes."""
+    return type(n) is Ix
+
+
 class Ix:
     """c + sum k * atom, with the interval [lo, hi] it lies in and the variables it depends on."""
 
@@ -150,20 +156,25 @@ class Ix:
         return text + (f"{self.c:+d}" if self.c else "")
 
     def __add__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, self), (1, ix(other))))
+        return affine(((1, self), (1, e))) if (e := operand(other)) is not None else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, self), (-1, ix(other))))
+        return affine(((1, self), (-1, e))) if (e := operand(other)) is not None else NotImplemented
 
     def __rsub__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, ix(other)), (-1, self)))
+        return affine(((1, e), (-1, self))) if (e := operand(other)) is not None else NotImplemented
 
     def __mul__(self, k: Ix | Var | int) -> Ix:
-        return affine(((k, self),)) if type(k) is int else polynomial().multiply(self, ix(k))
+        if type(k) is int:
+            return affine(((k, self),))
+        return polynomial().multiply(self, e) if (e := operand(k)) is not None else NotImplemented
 
     __rmul__ = __mul__
+
+    def __pow__(self, k: int) -> Ix:
+        return math.prod([self] * k, start=ix(1)) if type(k) is int and k >= 0 else NotImplemented
 
     def __neg__(self) -> Ix:
         return affine(((-1, self),))
@@ -228,6 +239,9 @@ class Ix:
     def __index__(self) -> int:
         return sizes().specialise(self)
 
+    def __format__(self, spec: str) -> str:
+        return f"{{={self!r}}}" if self.is_extent else repr(self)  # in a message: put in when the sizes are known
+
     def __float__(self) -> float:
         return float(sizes().specialise(self))
 
@@ -236,6 +250,13 @@ class Ix:
 
     def __rtruediv__(self, other: Any) -> Any:
         return other / float(self)
+
+
+def operand(x: object) -> Ix | None:
+    """A number, variable or expression as an expression; None for what is neither."""
+    if type(x) is Ix:
+        return x
+    return ix(x) if isinstance(x, int | Var | Val) or isinstance(x, Integral) else None  # type: ignore[arg-type]
 
 
 def polynomial() -> Any:
@@ -269,11 +290,11 @@ def variable(level: int, n: int) -> Var:
         made = Var()
         made.level, made.n, made.lo = level, n, 0
         made.free = frozenset((made,))
-        if type(n) is Ix:
+        if is_symbolic(n):
             made.key, made.hi, made.sizes = (0, level, -1, n.key), n.hi - 1, n.sizes
         else:
             made.key, made.hi, made.sizes = (0, level, n), n - 1, _NO_SIZES
-        found = _vars.setdefault((level, n), made)
+        found = _vars.setdefault((level, made.n), made)
     return found
 
 
@@ -366,7 +387,7 @@ def affine(parts: Iterable[tuple[int, Ix]]) -> Ix:
     c = 0
     total: dict[Atom, int] = {}
     for k, e in parts:
-        if type(k) is Ix:
+        if is_symbolic(k):
             k, e = 1, polynomial().multiply(k, e)
         c += k * e.c
         for a, q in e.terms:
@@ -659,11 +680,20 @@ def evaluate(e: Ix, env: Callable[[Any], Any]) -> Any:
 
 def within(i: Ix, n: int) -> bool:
     """Whether 0 <= i < n is seen to hold for all values of the atoms."""
-    if type(n) is int:
-        return 0 <= i.lo and i.hi < n
-    return polynomial().nonnegative(i) and polynomial().nonnegative(n - 1 - i)
+    return i.lo >= 0 and below(i, n) if type(n) is int else below(i, n) and polynomial().nonnegative(i)
 
 
-def extents(shape: Sequence[Any]) -> tuple[int, ...]:
+def below(i: Ix, n: int) -> bool:
+    """Whether i < n is seen to hold for all values of the atoms."""
+    return polynomial().nonnegative(n - 1 - i) if is_symbolic(n) else i.hi < n
+
+
+def same_shape(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether the shapes are equal for all sizes: extents are in normal form."""
+    return len(a) == len(b) and all(n is m or (type(n) is type(m) is int and n == m) for n, m in zip(a, b, strict=True))
+
+
+def extents(shape: Sequence[Ix | int]) -> tuple[int, ...]:
     """The shape with extents that are known made integers."""
-    return tuple([n.c if type(n) is Ix and not n.terms else n for n in shape])
+    made: list[Any] = [n.c if is_symbolic(n) and not n.terms else n for n in shape]
+    return tuple(made)

@@ -154,6 +154,12 @@ class _Parser:
         self.expect("..")
         return lo, self.integer("the upper end of a range")
 
+    def stated(self) -> tuple[int, int]:
+        """The range of a require or an extern, whose upper end may depend on sizes."""
+        lo = self.integer("the lower end of a range")
+        self.expect("..")
+        return lo, self.integer("the upper end of a range") if self.is_("-") else self.extent("the upper end of a range")
+
     def dtype(self) -> DType:
         name = self.word("an element type")
         if name not in DTYPES:
@@ -328,7 +334,7 @@ class _Parser:
         body = self.scalar()
         self.expect(",")
         message = self.string("the message, a string")
-        lo, hi = self.interval() if self.accept(",") else (None, None)
+        lo, hi = self.stated() if self.accept(",") else (None, None)
         self.expect(")")
         return self.build(at, lambda: lang.require(shape, body, cond, message, lo=lo, hi=hi))
 
@@ -364,7 +370,7 @@ class _Parser:
         self.expect(":")
         dtype = self.dtype()
         shape = self.shape()
-        lo, hi = self.interval() if self.accept("in") else (None, None)
+        lo, hi = self.stated() if self.accept("in") else (None, None)
         return self.build(at, lambda: lang.extern(name, args, parameters, output, shape, dtype, lo, hi))
 
     def literal(self) -> Any:

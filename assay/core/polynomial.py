@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from assay.core import index
-from assay.core.index import Atom, Div, Factor, Ix, Product, Quotient, Size, Terms, Var, fresh, ix
+from assay.core.index import Atom, Div, Factor, Ix, Product, Quotient, Size, Terms, Val, Var, extents, fresh, is_symbolic, ix
 
 Monomial: TypeAlias = "tuple[Factor, ...]"  # in the order of keys
 Polynomial: TypeAlias = "dict[Monomial, int]"  # no zero coefficients
@@ -32,6 +32,9 @@ LIMIT = 1 << 40
 
 RESIDUES = 256
 """How many combinations of remainders are tried to see that a constant divides a polynomial."""
+
+DIGITS = 8
+"""How many digits a question is taken apart into."""
 
 DEPTH = 4
 """How often a sum is multiplied by a divisor to decide its sign."""
@@ -149,7 +152,50 @@ _digits: dict[Factor, Var] = {}
 
 def nonnegative(e: Ix) -> bool:
     """Whether e >= 0 is seen to hold for all values of its atoms."""
-    return e.lo >= 0 or (bool(e.sizes) and is_nonnegative(polynomial(e)))
+    if e.lo >= 0 or not e.sizes:
+        return e.lo >= 0
+    if is_nonnegative(polynomial(e)):
+        return True
+    digits = with_digits(e)
+    return digits is not e and is_nonnegative(polynomial(digits))
+
+
+def with_digits(e: Ix) -> Ix:
+    """`e` with flat variables replaced by their digits: i < n*m that is divided by m becomes m*q + r, q < n, r < m.
+
+    Then i // m is q and i % m is r, and so on for q: what a chain of reshapes relinearises comes apart.
+    """
+    for _ in range(DIGITS):
+        chosen = next((pair for pair in _flat(e)), None)
+        if chosen is None:
+            break
+        v, c = chosen
+        if chosen not in _pairs:
+            q, _ = quotient_and_rest(polynomial(ix(v.n)), polynomial(c))
+            high, low = extents((expression(q), c))
+            _pairs[chosen] = fresh(high), fresh(low)
+        high, low = _pairs[chosen]
+        e = index.rewrite(e, lambda a, v=v, c=c, q=high, r=low: c * ix(q) + ix(r) if a is v else _same(a))
+    return e
+
+
+def _same(a: Var | Val) -> Ix:
+    return ix(a) if type(a) is Var else index.from_atom(a)
+
+
+def _flat(e: Ix) -> Iterator[tuple[Var, Ix]]:
+    """(variable, divisor) of quotients v // c where c divides the axis of v and every other divisor of v."""
+    found: dict[Var, dict[Ix, None]] = {}
+    for d in index.divisions(e):
+        if len(d.e.terms) == 1 and not d.e.c and d.e.terms[0][1] == 1 and type(v := d.e.terms[0][0]) is Var:
+            found.setdefault(v, {})[ix(d.c)] = None
+    for v, divisors in found.items():
+        for c in divisors:
+            if all(not quotient_and_rest(polynomial(x), polynomial(c))[1] for x in (*divisors, ix(v.n))):
+                yield v, c
+
+
+_pairs: dict[tuple[Var, Ix], tuple[Var, Var]] = {}
 
 
 def is_nonnegative(p: Polynomial, depth: int = DEPTH) -> bool:
@@ -163,7 +209,11 @@ def is_nonnegative(p: Polynomial, depth: int = DEPTH) -> bool:
     key = frozenset(p.items()), depth
     found = _signs.get(key)
     if found is None:
-        found = _signs[key] = _least(p) >= 0 or _by_digits(p, depth) or (depth == DEPTH and _by_corners(p))
+        found = _least(p) >= 0 or _by_digits(p, depth)
+        if not found and depth:
+            corner = extreme(p, -1, fixed=True)
+            found = corner is not None and corner != p and is_nonnegative(corner, depth - 1)
+        _signs[key] = found = found or (depth == DEPTH and _by_corners(p))
     return found
 
 
@@ -191,10 +241,13 @@ def most(m: Monomial) -> int:
     return min(LIMIT, math.prod(a.hi for a in m)) if m else 1
 
 
-def extreme(p: Polynomial, side: int) -> Polynomial | None:
-    """A polynomial over sizes that p is never below (side -1), or above (side 1); None where none is found."""
+def extreme(p: Polynomial, side: int, *, fixed: bool = False) -> Polynomial | None:
+    """A polynomial over sizes that p is never below (side -1), or above (side 1); None where none is found.
+
+    With `fixed` it may also have divisions of sizes, whose digits are still to be looked at.
+    """
     for _ in range(32):
-        pending = dict.fromkeys(a for m in p for a in m if type(a) is not Size)
+        pending = dict.fromkeys(a for m in p for a in m if type(a) is not Size and not (fixed and _is_fixed(a)))
         if not pending:
             return p
         for a in sorted(pending, key=lambda a: (type(a) is Var, a.key), reverse=True):
@@ -203,12 +256,16 @@ def extreme(p: Polynomial, side: int) -> Polynomial | None:
                 continue
             rising = _sign_of(powers)
             if rising is not None:
-                top = _top(a) if rising * side > 0 else ({(): a.lo} if a.lo else {})
-                p = replace(p, a, top)
+                end = top(a) if rising * side > 0 else ({(): a.lo} if a.lo else {})
+                p = replace(p, a, end)
                 break
         else:
             return None
     return None
+
+
+def _is_fixed(a: Factor) -> bool:
+    return (type(a) is Div or type(a) is Quotient) and a.e.is_extent
 
 
 def _sign_of(powers: list[Polynomial]) -> int | None:
@@ -223,13 +280,16 @@ def _plainly(q: Polynomial, sign: int) -> bool:
     return all(k * sign > 0 and all(a.lo >= 0 for a in m) for m, k in q.items())
 
 
-def _top(a: Factor) -> Polynomial:
+def top(a: Factor) -> Polynomial:
     """A polynomial over sizes that the atom never exceeds."""
     found = _tops.get(a)
     if found is None:
         found = {(): a.hi} if a.hi else {}
-        if type(a) is Var and type(a.n) is Ix:
+        if type(a) is Var and is_symbolic(a.n):
             found = plus(polynomial(a.n), {(): -1})
+        elif type(a) is Val and a.e.op == "load" and (end := a.e.attr[0].end) is not None:
+            t, indices = a.e.attr
+            found = polynomial(end) if all(map(index.within, indices, t.shape)) else found
         elif (type(a) is Div or type(a) is Quotient) and a.sizes:
             found = _quotient_top(a.e, polynomial(ix(a.c))) or found
         _tops[a] = found
@@ -295,7 +355,7 @@ def _by_corners(p: Polynomial) -> bool:
     """p is linear in a variable whose coefficient has no known sign: it is enough that p >= 0 at both of its ends."""
     for a in dict.fromkeys(a for m in p for a in m if type(a) is Var):
         if len(in_powers_of(p, a)) == 2:
-            return all(is_nonnegative(replace(p, a, end), 0) for end in ({}, _top(a)))
+            return all(is_nonnegative(replace(p, a, end), 0) for end in ({}, top(a)))
     return False
 
 
@@ -335,7 +395,7 @@ def product_interval(factors: Sequence[Factor]) -> tuple[int, int]:
 
 def quotient_interval(e: Ix, c: Ix) -> tuple[int, int]:
     """Integers that e // c lies between."""
-    ends = [x // y for x in (e.lo, e.hi) for y in (c.lo, c.hi)]
+    ends = [x // y for x in (e.lo, e.hi) for y in (max(1, c.lo), c.hi)]
     lo, hi = min(ends), max(ends)
     top = _quotient_top(e, polynomial(c))
     if top is not None:
@@ -410,11 +470,11 @@ RULES: tuple[Rule, ...] = (
 
 
 def divide(e: Ix, c: Ix) -> Ix:
-    """floor(e / c).  Raises ValueError unless c > 0 for all sizes.
+    """floor(e / c).  Raises ValueError unless c > 0 for all sizes, or by a guard.
 
     As in index.floordiv, no rule is applied whose dividend may leave int64.
     """
-    if c.lo <= 0 or c.free or (c.terms and not c.is_extent):
+    if not _is_divisor(c):
         raise ValueError(f"index division by {c!r}; the divisor must be positive for all sizes")
     if not e.terms and not c.terms:
         return ix(e.c // c.c)
@@ -425,6 +485,24 @@ def divide(e: Ix, c: Ix) -> Ix:
         if result is not None and not any(_exceeds(a.e) for a in index.divisions(result)):
             return result
     return index.quotient(e, c) if c.terms else index.divide_by_constant(e, c.c)
+
+
+_divisors_by_guard: set[Ix] = set()
+
+
+def _is_divisor(c: Ix) -> bool:
+    """Whether c is positive for all sizes, or where the assumptions hold under which it was divided by."""
+    if c.lo > 0:
+        return True
+    if not c.is_extent or c.hi <= 0:
+        return False
+    if not nonnegative(c - 1) and c not in _divisors_by_guard:
+        from assay.core import sizes
+
+        if sizes.current() is None or not sizes.holds("ge", c - 1):
+            return False
+        _divisors_by_guard.add(c)
+    return True
 
 
 def _exceeds(e: Ix) -> bool:
@@ -449,10 +527,10 @@ def limits(es: Iterable[Ix]) -> dict[Monomial, None]:
             seen.add(a)
             reached: Polynomial = {(): 1}
             for x in index.factors(a):
-                reached = times(reached, {(x,): 1} if type(x) is Size else _top(x))
+                reached = times(reached, {(x,): 1} if type(x) is Size else top(x))
                 if type(x) is Div or type(x) is Quotient:
                     todo += [x.e, ix(x.c)]
-                elif type(x) is Var and type(x.n) is Ix:
+                elif type(x) is Var and is_symbolic(x.n):
                     todo.append(x.n)
             found.update((m, None) for m in reached if len(m) > 1)
     return found

@@ -10,15 +10,18 @@ taken, and the program that comes out is that of every choice of sizes which sat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core import polynomial
 from assay.core.errors import Unsupported
-from assay.core.index import Div, Ix, Quotient, Size, affine, evaluate, from_atom, ix
+from assay.core.index import Div, Ix, Quotient, Size, affine, evaluate, factors, from_atom, ix
 from assay.core.polynomial import nonnegative
 
+USUAL = 64
 WORDS = {"ge": ">=", "eq": "==", "ne": "!="}
 
 
@@ -49,7 +52,7 @@ def relation(kind: str, d: Ix) -> str:
                     return f"{_sum(a.e)} % {_sum(ix(a.c))} {WORDS[kind]} 0"
     left = affine((k, from_atom(a)) for a, k in d.terms if k > 0) + max(0, d.c)
     right = left - d
-    if kind == "ge" and right.c > 0:
+    if kind == "ge" and right.c > 0 and right.terms:
         return f"{_sum(left)} > {_sum(right - 1)}"
     return f"{_sum(left)} {WORDS[kind]} {_sum(right)}"
 
@@ -66,6 +69,7 @@ class Assumptions:
         self.hints = dict(hints)
         self.guards: dict[tuple[str, Ix], Guard] = {}
         self.where = where
+        self._memories: dict[Any, dict[Any, Any]] = {}
         self._token: Token[Assumptions | None] | None = None
 
     def __enter__(self) -> Assumptions:
@@ -75,6 +79,10 @@ class Assumptions:
     def __exit__(self, *_: Any) -> None:
         assert self._token is not None
         _current.reset(self._token)
+
+    def memory(self, owner: Any) -> dict[Any, Any]:
+        """What `owner` remembers of results that were made under these assumptions: with others, other guards are needed."""
+        return self._memories.setdefault(owner, {})
 
     def ask(self, kind: str, d: Ix) -> bool:
         """Whether `d` is >= 0 (ge), or 0 (eq), for the hints; recorded."""
@@ -117,6 +125,7 @@ def holds(kind: str, d: Ix) -> bool:
         return d.c >= 0 if kind == "ge" else d.c == 0
     if not d.is_extent:
         raise TypeError(f"the index {d!r} has no single value; only extents are compared")
+    d = without_factors(d, kind)
     d = canonical(d) if kind == "eq" else d
     if kind == "ge":
         if nonnegative(d):
@@ -129,6 +138,20 @@ def holds(kind: str, d: Ix) -> bool:
     if found is None:
         raise Unsupported(f"whether {relation(kind, d)} depends on the sizes; ask within assumptions about them")
     return found.ask(kind, d)
+
+
+def without_factors(d: Ix, kind: str) -> Ix:
+    """`d` without a size or a number that divides it and is positive: 2*n*m - n*k is compared with 0 as 2*m - k is."""
+    if kind == "eq" or not d.c:
+        g = math.gcd(d.c, *(k for _, k in d.terms))
+        d = affine((k // g, from_atom(a)) for a, k in d.terms) + d.c // g
+    while not d.c:
+        shared = [s for s in factors(d.terms[0][0]) if s.lo > 0 and all(s in factors(a) for a, _ in d.terms)]
+        if not shared or len(d.terms) == 1:
+            break
+        p = {polynomial.without(m, (shared[0],)): k for m, k in polynomial.polynomial(d).items()}
+        d = polynomial.expression(p)  # type: ignore[arg-type]
+    return d
 
 
 def canonical(d: Ix) -> Ix:
@@ -153,6 +176,9 @@ def hint(e: Ix | int) -> int:
     if not isinstance(e, Ix):
         return e
     found = _current.get()
-    if found is None:
-        raise Unsupported(f"{e!r} has no hint here")
-    return evaluate(e, found.hints.__getitem__)
+    return evaluate(e, found.hints.__getitem__ if found is not None else usual)
+
+
+def usual(s: Size) -> int:
+    """The hint of a size of which nothing else is known."""
+    return min(s.hi, max(s.lo, USUAL))

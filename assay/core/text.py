@@ -75,7 +75,7 @@ def type_text(dtype: DType, shape: Sequence[int]) -> str:
     return f"{dtype.name}[{','.join(map(extent_text, shape))}]"
 
 
-def extent_text(n: int) -> str:
+def extent_text(n: Ix | int) -> str:
     """64, or n + 1"""
     return sum_text(n, repr) if isinstance(n, Ix) else str(n)
 
@@ -146,7 +146,7 @@ class Names:
             args = ", ".join(self.of[a] for a in t.args)
             parameters = ", ".join(map(literal, t.params))
             full = t.dtype.is_float or (t.lo, t.hi) == (t.dtype.lo, t.dtype.hi)
-            interval = "" if full else f" in {t.lo}..{t.hi}"
+            interval = "" if full else f" in {t.lo}..{extent_text(t.hi if t.end is None else t.end)}"
             type_ = type_text(t.dtype, t.shape)
             return [f"{name} = extern {json.dumps(t.name)}({args}; {parameters}; {t.output}): {type_}{interval}"]
         if t.kind == "scatter":
@@ -164,7 +164,8 @@ class Names:
         head = f"{name}[{','.join(f'{v}:{extent_text(n)}' for v, n in zip(root.axes, t.shape, strict=True))}] ="
         result = root.text(t.body)
         if t.kind == "require":
-            narrowed = "" if t.dtype.is_float or (t.lo, t.hi) == (t.body.lo, t.body.hi) else f", {t.lo}..{t.hi}"
+            stated = f", {t.lo}..{extent_text(t.hi if t.end is None else t.end)}"
+            narrowed = "" if t.dtype.is_float or (t.lo, t.hi) == (t.body.lo, t.body.hi) else stated
             result = f"require({root.text(t.cond)}, {result}, {json.dumps(t.message)}{narrowed})"
         return _block(head, root.statements, result)
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import UserError
+from assay.core.index import is_symbolic
 from assay.frontends import dispatch, source
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, bool | int | float | np.generic)
+    return isinstance(x, bool | int | float | np.generic) or is_symbolic(x)
 
 
 def _is_operand(x: Any) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import optree
 
 from assay.core.graph import Graph, Node
+from assay.core.index import is_symbolic
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
 from assay.frontends.layout import overlaps
@@ -107,15 +108,17 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     return capture(f, args, kwargs).graph
 
 
-def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+            shapes: Sequence[tuple[int, ...]] | None = None) -> Captured:  # fmt: skip
     """The graph of the call and how to call it.
 
     Arguments are first captured one by one.  Where the function writes to an argument whose storage another argument
     (or the function itself) shares, it is captured again with one placeholder for each storage.
+    `shapes` stand for those of the tensor arguments; their extents may depend on sizes.
     """
     leaves, structure = flatten(args, kwargs)
     handles = with_handles(leaves)
-    captured = _Capture(handles, grouped=False).run(f, structure)
+    captured = _Capture(handles, grouped=False, shapes=shapes).run(f, structure)
     if captured.changed:
         cells = [h.cell for h in handles if isinstance(h, Tensor)]
         if len(set(cells)) < len(cells) or captured.outside & set(cells):
@@ -126,7 +129,7 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 class _Capture:
     """One run of the function on stand-ins."""
 
-    def __init__(self, handles: Sequence[Any], *, grouped: bool) -> None:
+    def __init__(self, handles: Sequence[Any], *, grouped: bool, shapes: Sequence[tuple[int, ...]] | None = None) -> None:
         self.level = Trace()
         self.grouped = grouped
         self.sources: dict[Node, Source] = {}
@@ -137,14 +140,15 @@ class _Capture:
         for k, (handle, value) in enumerate(real):
             key = handle.cell if grouped else k
             if key not in made:
-                made[key] = self._stand_in(value, Source("storage" if grouped else "argument", k))
+                shape = value.shape if shapes is None or grouped else shapes[k]
+                made[key] = self._stand_in(value, shape, Source("storage" if grouped else "argument", k))
                 if grouped:
                     self.level.cells[handle.cell] = made[key]
         inside = iter([Tensor(made[h.cell if grouped else k], h.chain if grouped else ()) for k, (h, _) in enumerate(real)])
         self.given = [next(inside) if isinstance(h, Tensor) else h for h in handles]
 
-    def _stand_in(self, real: Value, source: Source) -> Cell:
-        value = abstract(real.shape, real.dtype, real.strides)
+    def _stand_in(self, real: Value, shape: tuple[int, ...], source: Source) -> Cell:
+        value = abstract(shape, real.dtype, None if any(map(is_symbolic, shape)) else real.strides)
         node = self.level.placeholder(value, f"primals_{len(self.stand_ins) + 1}")
         self.sources[node] = source
         cell = Cell(None, value, self.level)

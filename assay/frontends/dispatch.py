@@ -13,6 +13,7 @@ from typing import Any
 from assay.core.dtypes import category
 from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import Unsupported, UserError
+from assay.core.index import is_symbolic
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
 from assay.frontends import source, tensor
@@ -74,7 +75,7 @@ def _gathered(base: str, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 if p.type.kind == "Tensor" and rest and all(isinstance(t, tensor.Tensor) for t in rest):
                     return (*args[:k], rest)
                 if p.name in SIZES and p.type.kind == "int" and all(hasattr(n, "__index__") for n in rest):
-                    return (*args[:k], tuple(n.__index__() for n in rest))
+                    return (*args[:k], tuple(n if is_symbolic(n) else n.__index__() for n in rest))
     return None
 
 

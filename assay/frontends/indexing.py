@@ -15,6 +15,8 @@ import numpy as np
 
 from assay.core.dtypes import bool_
 from assay.core.errors import OutOfBounds, Unsupported, UserError
+from assay.core.index import is_symbolic
+from assay.core.operators.views import slice_ends
 from assay.frontends import dispatch, source
 from assay.frontends.creation import from_numpy, tensor
 from assay.frontends.tensor import Tensor
@@ -136,12 +138,21 @@ def _sliced(view: Tensor, axis: int, s: slice) -> Tensor:
     for part in (s.start, s.stop, s.step):
         if part is not None and not hasattr(part, "__index__"):
             raise UserError(f"{source.quoted()}  a slice needs integers, not {type(part).__name__}")
-    start, stop, step = s.indices(view.shape[axis])
+    if s.start is None and s.stop is None and s.step in (None, 1):
+        return view
+    start, stop, step = _ends(s, view.shape[axis])
     if step < 0:
         raise Unsupported(f"{source.quoted()}  a slice with step {step}; use x.flip({axis}) and a positive step")
-    if (start, stop, step) == (0, view.shape[axis], 1):
+    if not any(map(is_symbolic, (start, stop, view.shape[axis]))) and (start, stop, step) == (0, view.shape[axis], 1):
         return view
     return dispatch.call("slice.Tensor", (view, axis, start, max(start, stop), step), {})
+
+
+def _ends(s: slice, n: int) -> tuple[int, int, int]:
+    """The first position, the end and the step of a slice of an axis of n elements."""
+    if not any(map(is_symbolic, (n, s.start, s.stop, s.step))) or (s.step is not None and s.step < 0):
+        return s.indices(n)
+    return *slice_ends(n, s.start, s.stop), 1 if s.step is None else s.step
 
 
 def _index_tensor(i: Any) -> Tensor:

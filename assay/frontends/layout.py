@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.index import Var, affine
+from assay.core import sizes
+from assay.core.index import Var, affine, factors, from_atom, is_symbolic
 from assay.core.lang import Program, T
+from assay.core.sizes import hint
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
     Exact: they do not when each stride exceeds what all smaller ones reach together; otherwise the addresses are counted.
     """
-    if 0 in shape:
+    if 0 in shape or all(a is b for a, b in zip(strides, contiguous_strides(shape), strict=True)):
         return False
     reach, nested = 0, True
-    axes = sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1)
+    axes = sorted(((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1), key=lambda t: (hint(t[0]), hint(t[1])))
     for s, n in axes:
         nested = nested and s > reach
         reach += (n - 1) * s
@@ -74,9 +76,11 @@ _layouts: dict[tuple[Program, tuple[int, ...]], tuple[Layout | None, ...]] = {}
 def layouts(program: Program, strides: tuple[int, ...]) -> tuple[Layout | None, ...]:
     """The layout of each output of a view's program over its first input with these strides; None: it needs a copy."""
     key = (program, strides)
-    found = _layouts.get(key)
+    assumed = sizes.current()
+    known = _layouts if assumed is None else assumed.memory(layouts)  # with sizes, they hold under guards
+    found = known.get(key)
     if found is None:
-        found = _layouts[key] = tuple(_layout(t, program.inputs[0], strides) for t in program.outputs)
+        found = known[key] = tuple(_layout(t, program.inputs[0], strides) for t in program.outputs)
     return found
 
 
@@ -90,13 +94,19 @@ def _layout(t: T, source: T, strides: tuple[int, ...]) -> Layout | None:
     address = affine(zip(strides, t.body.attr[1], strict=True))
     steps = list(contiguous_strides(t.shape))
     for axis, n in enumerate(t.shape):
-        if n > 1:
+        if is_symbolic(n) or n > 1:  # the step of an axis of one element does not matter
             steps[axis] = 0
+    offset: Any = address.c
     for atom, k in address.terms:
-        if not isinstance(atom, Var):
+        variables = [a for a in factors(atom) if not from_atom(a).is_extent]
+        if len(variables) > 1 or any(not isinstance(a, Var) for a in variables):
             return None
-        steps[atom.level] = k
-    return Layout(t.shape, tuple(steps), address.c)
+        step = math.prod([from_atom(a) for a in factors(atom) if from_atom(a).is_extent], start=k)
+        for v in variables:
+            steps[v.level] = steps[v.level] + step if steps[v.level] else step  # type: ignore[union-attr]
+        if not variables:
+            offset = offset + step
+    return Layout(t.shape, tuple(steps), offset)
 
 
 class _Span:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import InternalError
-from assay.core.index import Div, Ix, Val, Var
+from assay.core.index import Div, Factor, Ix, Val, Var, divisions, factors
 from assay.core.lang import E, T
 from assay.semantics.tape import STRUCTURAL, Array, Tape, constant
 
@@ -82,19 +82,24 @@ class Scope:
     def _index(self, i: Ix) -> Any:
         wide = _is_wide(i)
         result: Any = i.c
-        for a, k in i.terms:
-            x = self._atom(a)
-            if wide:
-                x = np.asarray(x).astype(object)  # of Python integers
+        for term, k in i.terms:
+            x: Any = None
+            for a in factors(term):
+                y = self._atom(a)
+                if wide:
+                    y = np.asarray(y).astype(object)  # of Python integers
+                x = y if x is None else x * y
             x = x * k if k != 1 else x
             result = x if result is i.c and i.c == 0 else result + x
         return result
 
-    def _atom(self, a: Var | Div | Val) -> Any:
+    def _atom(self, a: Factor) -> Any:
+        """The value of a factor.  There are no sizes: a program is run at given ones."""
         if isinstance(a, Var):
             return self.axis(a)
         if isinstance(a, Div):
             return self.index(a.e) // a.c
+        assert isinstance(a, Val)
         return self.memo[a.e].astype(np.int64)
 
 
@@ -105,7 +110,7 @@ def _is_wide(i: Ix) -> bool:
     found = _wide.get(i)
     if found is None:
         total = abs(i.c) + sum(abs(k) * max(abs(a.lo), abs(a.hi)) for a, k in i.terms)
-        deeper = any(isinstance(a, Div) and _is_wide(a.e) for a, _ in i.terms)
+        deeper = any(_is_wide(d.e) for d in divisions(i))
         found = _wide[i] = total >= WIDE or deeper
     return found
 

@@ -10,12 +10,12 @@ N elements, each c operations on q bytes read, b bytes a stored element, k reade
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from assay.core.lang import E, Program, T, walk
 from assay.core.row import TABLE
+from assay.core.sizes import hint
 from assay.semantics.cost import Prices, realisation
 from assay.transforms.contract import bitwise, transform
 from assay.transforms.rewrite import must_realise, readers, rewrite
@@ -142,7 +142,7 @@ def features(t: T) -> Features:
 def _decide(t: T, rule: str | None, k: int, policy: Policy) -> Decision:
     found = features(t)
     prices = Prices(policy.flops, policy.bandwidth)
-    cost = realisation(t.size, found.operations, found.read_bytes, t.dtype.itemsize, k, prices)
+    cost = realisation(hint(t.size), found.operations, found.read_bytes, t.dtype.itemsize, k, prices)
     return Decision(t, rule is not None, rule or ("one reader" if k <= 1 else "cheap"), k, cost.inline, cost.realise)
 
 
@@ -154,14 +154,14 @@ def contraction_operands(program: Program) -> frozenset[T]:
             continue
         trips: dict[E, int] = {}
         for e in walk((t.body,)):
-            trips[e] = max((trips[d] for d in e.deps), default=1) * (e.attr.n if e.op == "fold" else 1)
+            trips[e] = max((trips[d] for d in e.deps), default=1) * (hint(e.attr.n) if e.op == "fold" else 1)
             if e.op == "fold":
-                found.update(r for r in e.reads if r.kind == "let" and t.size * trips[e] > 2 * r.size)
+                found.update(r for r in e.reads if r.kind == "let" and hint(t.size) * trips[e] > 2 * hint(r.size))
     return frozenset(found)
 
 
 def _visited_once(t: T, reading: list[T]) -> bool:
     """Whether the only reader has no more elements than `t` and reads it outside of folds: no value is computed twice."""
-    if len(reading) != 1 or reading[0].kind not in ("let", "require") or math.prod(reading[0].shape) > t.size:
+    if len(reading) != 1 or reading[0].kind not in ("let", "require") or hint(reading[0].size) > hint(t.size):
         return False
     return not any(f.op == "fold" and t in f.reads for f in walk((reading[0].body,)))

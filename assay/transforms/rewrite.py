@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix
+from assay.core.index import Ix, below
 from assay.core.lang import (
     E,
     Program,
@@ -32,7 +32,7 @@ def inline_load(t: T, idx: tuple[Ix, ...], how: str) -> E:
     for i, n in zip(idx, t.shape, strict=True):
         if i.lo < 0:
             value = select(op("le", const(0, dt.i64), index(i)), value, const(0, t.dtype))
-        if i.hi >= n:
+        if not below(i, n):
             value = select(op("lt", index(i), const(n, dt.i64)), value, const(0, t.dtype))
     return value
 

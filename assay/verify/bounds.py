@@ -405,7 +405,7 @@ class _Prover:
         addressed += [((1,), (e.attr,), e) for e in nodes if e.op == "idx"]
         if t.kind == "scatter":
             addressed.append((t.shape, t.indices, None))
-        why, wide = "int32: intervals", f"int64: {t.size} elements" if _most(t.size) > INT32[1] else ""
+        why, wide = "int32: intervals", f"int64: {t.size!r} elements" if _most(t.size) > INT32[1] else ""
         small: list[tuple[tuple[int, ...], tuple[Ix, ...]]] = []
         large: list[Fact] = []
         for shape, indices, e in addressed:
@@ -450,7 +450,7 @@ class _Prover:
                 self._owe("sign", t, KEPT, "emitted as a floor division", d, answer, self._asked(goal))
 
 
-def _divisions(t: T, nodes: list[E]) -> Iterator[Div]:
+def _divisions(t: T, nodes: list[E]) -> Iterator[Div | Quotient]:
     for e in nodes:
         if e.op == "idx":
             yield from divisions(e.attr)

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix, Var
+from assay.core.index import Ix, Var, is_symbolic
 from assay.core.lang import E, const
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.ranges import Facts
-from assay.verify.integers import Goal, Hypothesis, decide, split
+from assay.verify.integers import END, Goal, Hypothesis, decide, split
 from assay.verify.terms import interpreted
 
 FALSE = const(False, dt.bool_)
@@ -87,6 +87,9 @@ class Context:
 
     def within(self, i: Ix, lo: int, hi: int) -> bool:
         """Whether lo <= i <= hi is proved."""
+        if is_symbolic(hi):
+            goal = Goal(((i, lo, END), (hi - i, 0, END)))
+            return decide(goal, self.hypotheses, rlimit=self.rlimit).status == "proved"
         if lo <= i.lo and i.hi <= hi:
             return True
         if self.hypotheses:

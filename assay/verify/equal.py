@@ -23,12 +23,13 @@ An answer is remembered when it is there; nothing is assumed while a question is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix, Val, Var, ix, rewrite, value, values, variable
+from assay.core.index import Ix, Val, Var, ix, rewrite, same_shape, value, values, variable
 from assay.core.lang import E, T, accumulators, as_index, axes, const, expand, index, op, select, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
@@ -297,7 +298,7 @@ class Comparator:
     def _two_tensors(self, t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...], c: Context) -> Rule:
         """t[idx] = s[jdx] by the lemma that the tensors are equal, up to an order of their axes."""
         unlike = t.kind in DEFINED and s.kind in DEFINED and tensor_skeleton(t) != tensor_skeleton(s)
-        if unlike or sorted(t.shape) != sorted(s.shape):
+        if unlike or Counter(t.shape) != Counter(s.shape):
             return Mismatch("two different tensors", t, s, c)
         answer: Answer = Mismatch("two different tensors", t, s, c)
         for order in orders(t, idx, s, jdx):
@@ -336,7 +337,7 @@ class Comparator:
     # -------------------------------------------------------------------------------------------- tensors
 
     def _lemma(self, t: T, s: T, order: tuple[int, ...]) -> Rule:
-        if t.dtype is not s.dtype or t.shape != tuple(s.shape[k] for k in order):
+        if t.dtype is not s.dtype or not same_shape(t.shape, [s.shape[k] for k in order]):
             return Mismatch("types or shapes differ", t, s)
         if 0 in t.shape:
             return EQUAL

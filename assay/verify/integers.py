@@ -130,7 +130,7 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int | None) ->
 
 def _range(facts: Facts, a: Atom) -> Interval:
     """The range of an atom under the facts; floats have none."""
-    return facts.interval(a) if isinstance(a, E) else facts.index(ix(a))
+    return facts.interval(a) if isinstance(a, E) else facts.index(ix(a) if isinstance(a, Var) else index_.from_atom(a))
 
 
 def _seen(goal: Goal) -> bool:

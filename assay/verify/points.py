@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.core.index import Ix, Size, Var, evaluate, from_atom, ix
+from assay.core.index import Ix, Size, Var, evaluate, from_atom, is_symbolic
 from assay.core.lang import E, as_index
 from assay.core.row import Interval
 from assay.verify.terms import Atom
@@ -30,11 +30,11 @@ def draw(atoms: Mapping[Atom, Interval], hypotheses: Iterable[tuple[E, bool]], r
         scale = SCALES[k % len(SCALES)]
         point: dict[Any, int] = {s: min(s.hi, s.lo + rng.randint(0, scale)) for s in sizes}
         for s, by in solved:
-            if s in point and by.sizes <= point.keys() and s.lo <= (x := evaluate(by, point.__getitem__)) <= s.hi:
+            if s in point and by.sizes <= point.keys() and s.lo <= (x := _value(by, point)) <= s.hi:
                 point[s] = x
         near = [x for s in sizes for x in (point[s], -point[s])] or [0]
         for v in variables:
-            last = (evaluate(ix(v.n), point.__getitem__) if isinstance(v.n, Ix) else v.n) - 1
+            last = (_value(v.n, point) if is_symbolic(v.n) else v.n) - 1
             point[v] = rng.choice((0, last, rng.randint(0, max(0, last)), min(1, max(0, last))))
         for e in values:
             low, high = atoms[e]
@@ -43,6 +43,14 @@ def draw(atoms: Mapping[Atom, Interval], hypotheses: Iterable[tuple[E, bool]], r
         for a, column in found.items():
             column.append(point[a])
     return found
+
+
+def _value(e: Ix, point: Mapping[Any, int]) -> int:
+    """The value of the extent; 0 where it divides by 0, at sizes that no guard admits."""
+    try:
+        return evaluate(e, point.__getitem__)
+    except ZeroDivisionError:
+        return 0
 
 
 def _solved(hypotheses: Iterable[tuple[E, bool]]) -> Sequence[tuple[Size, Ix]]:

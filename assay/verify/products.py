@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from assay.core import index as index_
 from assay.core.index import Div, Factor, Ix, Quotient, Size, Val, Var, ix
 from assay.core.lang import E, as_index, op
-from assay.core.polynomial import LIMIT, Polynomial, divides, nonnegative, plus, polynomial, times
+from assay.core.polynomial import LIMIT, Polynomial, divides, nonnegative, plus, polynomial, times, top
 
 Hypothesis: TypeAlias = "tuple[E, bool]"
 Case: TypeAlias = "tuple[tuple[Hypothesis, ...], tuple[Ix, ...], Ix | None]"
@@ -267,7 +267,9 @@ def _constraints(s: System) -> tuple[list[Polynomial], list[Polynomial], list[Po
                 continue
             one: Polynomial = {(a,): 1}
             add(bounds if a.lo > -LIMIT else ends, plus(one, {(): -a.lo}))
-            if isinstance(a, Size | Val) or type(a.n) is int:
+            if isinstance(a, Val) and any(top(a)):
+                add(bounds, plus(top(a), one, -1))
+            elif isinstance(a, Size | Val) or type(a.n) is int:
                 add(bounds if a.hi < LIMIT else ends, plus({(): a.hi}, one, -1))
             else:
                 add(bounds, polynomial(a.n - 1 - ix(a)))

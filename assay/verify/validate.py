@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from assay.core.index import same_shape
 from assay.core.lang import Program, T, is_const, order
 from assay.verify import verdict
 from assay.verify.equal import EQUAL, STEPS, Answer, Comparator, Law, Laws, Lemma, Mismatch, Pair
@@ -88,7 +89,7 @@ class _Validator:
         if s.inputs != t.inputs or len(s.outputs) != len(t.outputs):
             return self._against("the program", Mismatch("inputs or outputs differ"))
         for k, (a, b) in enumerate(zip(t.outputs, s.outputs, strict=True)):
-            if a.shape != b.shape or a.dtype is not b.dtype:
+            if not same_shape(a.shape, b.shape) or a.dtype is not b.dtype:
                 return self._against(f"output {k}", Mismatch(f"{a!r} in the place of {b!r}"))
             answer = self.comparator.ask(Lemma(a, b, tuple(range(len(a.shape)))))
             if isinstance(answer, Mismatch):
@@ -134,7 +135,7 @@ class _Validator:
         """Whether the two checks are the same error on the same inputs, given that those before them pass."""
         if t is s:
             return EQUAL
-        if t.message != s.message or t.shape != s.shape or t.dtype is not s.dtype:
+        if t.message != s.message or not same_shape(t.shape, s.shape) or t.dtype is not s.dtype:
             return Mismatch("messages, types or shapes of checks differ", t, s)
         if 0 in t.shape:
             return EQUAL

@@ -8,17 +8,22 @@ the two are one object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from assay.core import index as index_
 from assay.core import polynomial
 from assay.core.errors import UserError
-from assay.core.index import Ix, Size, Val, Var, evaluate, ix, variable
+from assay.core.index import Ix, Size, Val, Var, evaluate, is_symbolic, ix, variable
 from assay.core.lang.expressions import E, as_index, index, is_const, load, load_or_zero, op, select
 from assay.core.lang.folds import accumulators, folds, rebuild
 from assay.core.lang.programs import Program, indices, program
 from assay.core.lang.tensors import T, axes, extern, input, let, order, require, scan, scatter
+
+STATED = re.compile(r"\{=([^{}]*)\}")
 
 Scope: TypeAlias = "dict[Var | E, Ix | E]"
 
@@ -48,6 +53,30 @@ def bind(p: Program, sizes: Mapping[str, int]) -> Program:
                    [bound.tensor(t) for t in p.effects], p.name)  # fmt: skip
 
 
+ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
+
+
+def evaluate_text(text: str, sizes: Mapping[str, int]) -> int:
+    """The value of an expression over sizes, as it is written in a message."""
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(n)):
+                return n
+            case ast.Name(id=name):
+                return sizes[name]
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                return -value(x)
+            case ast.BinOp(left=a, op=how, right=b) if type(how) in ARITHMETIC:
+                return ARITHMETIC[type(how)](value(a), value(b))
+            case _:
+                raise UserError(f"{text!r} is no expression over sizes")
+
+    return value(ast.parse(text, mode="eval").body)
+
+
 class _Bound:
     """Tensors and expressions at given sizes."""
 
@@ -55,8 +84,17 @@ class _Bound:
         self.at = at
         self.tensors: dict[T, T] = {}
 
-    def extent(self, n: int) -> int:
-        return evaluate(n, self.at.__getitem__) if isinstance(n, Ix) else n
+    def extent(self, n: Ix | int) -> int:
+        return evaluate(n, self.at.__getitem__) if is_symbolic(n) else n  # type: ignore[return-value]
+
+    def end(self, t: T) -> int:
+        """The largest value that a require or an extern states."""
+        return t.hi if t.end is None else self.extent(t.end)
+
+    def message(self, text: str) -> str:
+        """The message with its expressions over sizes, {=n*m}, evaluated."""
+        names = {s.name: n for s, n in self.at.items()}
+        return STATED.sub(lambda m: str(evaluate_text(m[1], names)), text)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.extent, shape))
@@ -76,7 +114,7 @@ class _Bound:
             return let(self.shape(t.shape), self.expression(t.body))
         if t.kind == "require":
             body, cond = self.expressions((t.body, t.cond), {})
-            return require(self.shape(t.shape), body, cond, t.message, lo=t.lo, hi=t.hi)
+            return require(self.shape(t.shape), body, cond, self.message(t.message), lo=t.lo, hi=self.end(t))
         if t.kind == "scan":
             rest = self.shape(t.shape[: t.axis] + t.shape[t.axis + 1 :])
             if self.extent(t.body.attr.n) < 2:
@@ -86,8 +124,9 @@ class _Bound:
             body = self.expression(t.body)
             at = [self.expression(index(i)) for i in t.indices]
             return scatter(self.tensors[t.base], self.shape(t.domain), at, body, t.combine)
-        params = tuple(self.extent(x) if isinstance(x, Ix) else x for x in t.params)
-        return extern(t.name, [self.tensors[a] for a in t.args], params, t.output, self.shape(t.shape), t.dtype, t.lo, t.hi)
+        params = tuple(self.extent(x) if is_symbolic(x) else x for x in t.params)
+        return extern(t.name, [self.tensors[a] for a in t.args], params, t.output, self.shape(t.shape), t.dtype, t.lo,
+                      self.end(t))  # fmt: skip
 
     def _short_scan(self, t: T, rest: tuple[int, ...]) -> T:
         """The states of a fold of no or one step: y[.., r, ..] = r == 0 ? init : step."""

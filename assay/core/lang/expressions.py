@@ -15,7 +15,7 @@ from assay.core import dtypes as dt
 from assay.core import index as index_
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.index import Div, Ix, Val, Var, ix, values
+from assay.core.index import Div, Ix, Val, Var, is_symbolic, ix, values
 from assay.core.row import TABLE, Interval, Row, row
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def const(v: Number, dtype: DType) -> E:
 
     Interned by bits: +0 and -0 differ, there is one NaN.  A number that depends on sizes is an idx.
     """
-    if type(v) is Ix:
+    if is_symbolic(v):
         return index(v, dtype)
     if dtype.is_float:
         return make_node("const", (), _float_bits(math.nan if v != v else float(v), dtype), dtype, (0, 0))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from assay.core.errors import UserError
-from assay.core.index import Ix, Size
+from assay.core.index import Ix, Size, is_symbolic
 from assay.core.lang.expressions import LOADS, E, walk
 from assay.core.lang.tensors import T, bodies, order
 
@@ -89,7 +89,7 @@ def indices(p: Program) -> list[Ix]:
     """Every extent and index expression of the program, those in its guards too."""
     found: dict[Ix, None] = {}
     for t in order((*p.inputs, *p.roots)):
-        found.update((n, None) for n in (*t.shape, *(t.domain if t.kind == "scatter" else ())) if type(n) is Ix)
+        found.update((n, None) for n in (*t.shape, *(t.domain if t.kind == "scatter" else ())) if is_symbolic(n))
         found.update((i, None) for i in (t.indices if t.kind == "scatter" else ()))
         found.update((i, None) for e in walk(bodies(t)) for i in _own_indices(e))
     found.update((i, None) for e in walk(p.guards) for i in _own_indices(e))
@@ -100,7 +100,7 @@ def _own_indices(e: E) -> tuple[Ix, ...]:
     if e.op in LOADS:
         return e.attr[1]
     if e.op == "fold":
-        return (e.attr.n,) if type(e.attr.n) is Ix else ()
+        return (e.attr.n,) if is_symbolic(e.attr.n) else ()
     return (e.attr,) if e.op == "idx" else ()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from assay.core import sizes
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
-from assay.core.index import Ix, Var, extents, ix, values, variable
+from assay.core.index import Ix, Var, extents, is_symbolic, ix, values, variable
 from assay.core.lang.expressions import (
     FULL,
     NO_TENSORS,
@@ -44,9 +44,11 @@ class T:
     scatter   base, domain, indices, body, combine     y = base; for u in domain in lexicographic order:
                                          y[indices(u)] = combine(y[indices(u)], body(u)); combine None sets
     extern    name, args, params, output a reference function that is not a core program (sort, topk)
+
+    `end`: of a require or an extern whose values are at most an expression over sizes, that expression.
     """
 
-    __slots__ = ("args", "axis", "base", "body", "combine", "cond", "digest", "domain", "dtype", "hi", "id", "indices",
+    __slots__ = ("args", "axis", "base", "body", "combine", "cond", "digest", "domain", "dtype", "end", "hi", "id", "indices",
                  "itself", "k", "kind", "lo", "message", "name", "output", "params", "reads", "shape")  # fmt: skip
     kind: str
     shape: tuple[int, ...]
@@ -70,6 +72,7 @@ class T:
     args: tuple[T, ...]
     params: tuple[Any, ...]
     output: int
+    end: Ix | None
 
     def __repr__(self) -> str:
         return f"{self.name if self.kind == 'input' else f't{self.id}'}:{self.dtype.name}{list(self.shape)}"
@@ -84,7 +87,7 @@ class T:
 
 
 def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Interval, reads: Iterable[T], **fields: Any) -> T:
-    if any(type(n) is Ix for n in shape):
+    if any(is_symbolic(n) for n in shape):
         shape = _checked_extents(shape)
     else:
         for n in shape:
@@ -98,7 +101,7 @@ def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Inter
         t = T()
         t.kind, t.shape, t.dtype, t.id, t.reads = kind, shape, dtype, next(ids), frozenset(reads)
         t.lo, t.hi = interval
-        t.itself = frozenset((t,))
+        t.itself, t.end = frozenset((t,)), None
         for name, v in fields.items():
             setattr(t, name, v)
         t.digest = hash((code(kind), tuple(map(extent_digest, shape)), dtype.code, tuple(map(_digest, fields.values()))))
@@ -110,7 +113,7 @@ def _checked_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape, of which some extents depend on sizes.  Raises UserError where one is negative (for the hints, if assumed)."""
     shape = extents(shape)
     for n in shape:
-        if type(n) is Ix:
+        if is_symbolic(n):
             known = n.is_extent and (n.lo >= 0 or sizes.current() is None or n >= 0)
         else:
             known = isinstance(n, int) and n >= 0  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -122,7 +125,7 @@ def _checked_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
 def least_elements(shape: Sequence[int]) -> int:
     """The number of elements; with sizes, the least there can be."""
     count = math.prod(shape)
-    return count.lo if type(count) is Ix else count
+    return count.lo if is_symbolic(count) else count
 
 
 def _digest(v: object) -> int:
@@ -171,8 +174,11 @@ def require(shape: Sequence[int], body: E, cond: E, message: str, *, lo: int | N
     """
     shape = tuple(shape)
     _check_axes("require", shape, body, cond)
-    interval = (body.lo if lo is None else max(lo, body.lo), body.hi if hi is None else min(hi, body.hi))
-    made = make_tensor("require", shape, body.dtype, interval, body.reads | cond.reads, body=body, cond=cond, message=message)
+    most = body.hi if hi is None else min(hi.hi if is_symbolic(hi) else hi, body.hi)
+    interval = (body.lo if lo is None else max(lo, body.lo), most)
+    end = {"end": hi} if is_symbolic(hi) else {}
+    made = make_tensor("require", shape, body.dtype, interval, body.reads | cond.reads, body=body, cond=cond, message=message,
+                       **end)  # fmt: skip
     record = _recorded.get()
     if record is not None:
         record.append(made)
@@ -224,9 +230,10 @@ def extern(name: str, args: Sequence[T], params: Sequence[Any], output: int, sha
            lo: int | None = None, hi: int | None = None) -> T:  # fmt: skip
     """Output `output` of the named reference function of `args`; [lo, hi] is what its contract says of integer results."""
     full = FULL[dtype]
-    interval = (full[0] if lo is None else lo, full[1] if hi is None else hi)
+    interval = (full[0] if lo is None else lo, full[1] if hi is None else hi.hi if is_symbolic(hi) else hi)
+    end = {"end": hi} if is_symbolic(hi) else {}
     return make_tensor("extern", tuple(shape), dtype, interval, args,
-                   name=name, args=tuple(args), params=tuple(params), output=output)  # fmt: skip
+                   name=name, args=tuple(args), params=tuple(params), output=output, **end)  # fmt: skip
 
 
 def order(outputs: Iterable[T]) -> list[T]:
@@ -260,7 +267,7 @@ def rewrite_tensor(t: T, on_load: OnLoad, tensor_map: Callable[[T], T]) -> T:
         return let(t.shape, substitute(t.body, {}, on_load))
     if t.kind == "require":
         body, cond = substitute_all((t.body, t.cond), {}, on_load)
-        return require(t.shape, body, cond, t.message, lo=t.lo, hi=t.hi)
+        return require(t.shape, body, cond, t.message, lo=t.lo, hi=t.hi if t.end is None else t.end)  # type: ignore[arg-type]
     if t.kind == "scan":
         node = substitute(t.body, {}, on_load)
         rest = t.shape[: t.axis] + t.shape[t.axis + 1 :]
@@ -269,4 +276,5 @@ def rewrite_tensor(t: T, on_load: OnLoad, tensor_map: Callable[[T], T]) -> T:
         body = substitute(t.body, {}, on_load)
         idx = tuple(as_index(substitute(index(i), {}, on_load)) if any(True for _ in values(i)) else i for i in t.indices)
         return scatter(tensor_map(t.base), t.domain, idx, body, t.combine)
-    return extern(t.name, tuple(map(tensor_map, t.args)), t.params, t.output, t.shape, t.dtype, t.lo, t.hi)
+    return extern(t.name, tuple(map(tensor_map, t.args)), t.params, t.output, t.shape, t.dtype, t.lo,
+                  t.hi if t.end is None else t.end)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, category, compute_dtype, promote
 from assay.core.errors import UserError
+from assay.core.index import is_symbolic
 from assay.core.lang import E, Ix, T, const, convert, folds, load, op, require, tensor
 
 Number: TypeAlias = "int | float | bool"
@@ -31,7 +32,7 @@ def result_type(*operands: Operand) -> DType:
     numbers: DType | None = None
     for x in operands:
         if not isinstance(x, T):
-            numbers = _join(numbers, dt.default_dtype(x))
+            numbers = _join(numbers, dt.i64 if is_symbolic(x) else dt.default_dtype(x))
         elif x.shape:
             with_axes = _join(with_axes, x.dtype)
         else:
@@ -103,12 +104,14 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     rank = max(map(len, shapes), default=0)
     result: list[int] = []
     for k in range(-rank, 0):
-        sizes = {s[k] for s in shapes if len(s) >= -k}
-        wide = sizes - {1}
+        wide: list[int] = []
+        for n in (s[k] for s in shapes if len(s) >= -k):
+            if n != 1 and not any(n == m for m in wide):
+                wide.append(n)
         if len(wide) > 1:
             listed = ", ".join(str(list(s)) for s in shapes)
             raise UserError(f"shapes {listed} do not broadcast: sizes {sorted(wide)} at axis {k}; allowed: equal, or 1")
-        result.append(wide.pop() if wide else 1)
+        result.append(wide[0] if wide else 1)
     return tuple(result)
 
 
@@ -154,7 +157,7 @@ def constant(shape: Sequence[int], value: Number, dtype: DType) -> T:
 
 def elements(shape: Sequence[int], body: Callable[..., E], dtype: DType) -> T:
     """y[i...] = body(i...) rounded or wrapped to `dtype`; a tensor without elements has no body to build."""
-    if math.prod(shape) == 0:
+    if 0 in shape:
         return constant(shape, 0, dtype)
     return tensor(shape, lambda *i: convert(body(*i), dtype))
 
@@ -213,7 +216,7 @@ def nonzero(divisor: Operand, shape: Sequence[int], dtype: DType) -> Callable[[S
     if known is not None and known.lo != 0:
         return lambda i: known
     t = cast(divisor, dtype) if isinstance(divisor, T) else constant((), divisor, dtype)
-    if math.prod(shape) == 0 or t.lo > 0 or t.hi < 0:
+    if 0 in shape or t.lo > 0 or t.hi < 0:
         return lambda i: at(t, i)
     x = tensor(t.shape, lambda *i: load(t, *i)).body
     checked = require(t.shape, x, op("ne", x, 0), "[ZeroDivisionError] integer division by zero at {index}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype, default_dtype
@@ -112,13 +113,13 @@ def _range(start: Number, end: Number, step: Number, dtype: DType | None) -> T:
         raise UserError(f"start {start}, end {end}, step {step}; allowed: finite numbers, step not 0")
     is_float = any(isinstance(v, float) for v in (start, end, step))
     result = dtype or (dt.f32 if is_float else dt.i64)
-    n = math.ceil((end - start) / step) if is_float else -((int(start) - int(end)) // int(step))
+    n: Any = math.ceil((end - start) / step) if is_float else -((start - end) // step)
     if n < 0:
         raise UserError(f"start {start} lies beyond end {end} for step {step}")
     if result.is_float:
         how = compute_dtype(result)
         return elements((n,), lambda i: const(start, how) + convert(index(i), how) * const(step, how), result)
-    return elements((n,), lambda i: index(i * int(step) + int(start)), result)
+    return elements((n,), lambda i: index(i * step + start), result)
 
 
 @operator("arange(Scalar end, *, ScalarType? dtype=None) -> Tensor", samples=listed((5, None), (0, None), (2.5, None),

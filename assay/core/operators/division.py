@@ -6,7 +6,6 @@ exact quotient lies just below an integer).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -204,7 +203,7 @@ def _not_negative(exponent: Operand, dtype: DType) -> Operand:
             raise UserError(f"integers to negative integer powers are not allowed: exponent {exponent}")
         return exponent
     x = tensor(exponent.shape, lambda *i: convert(load(exponent, *i), dtype))
-    return x if x.lo >= 0 or x.size == 0 else require(x.shape, x.body, x.body >= 0, _NEGATIVE_POWER, lo=0)
+    return x if x.lo >= 0 or 0 in x.shape else require(x.shape, x.body, x.body >= 0, _NEGATIVE_POWER, lo=0)
 
 
 def _powers(*, scalar: bool = False) -> Samples:
@@ -229,7 +228,7 @@ def pow_tensor(self: Operand, exponent: Operand) -> T:
     if common.is_float or common is dt.bool_:
         return pointwise(_float_power, self, exponent, kinds="float")
     shape = broadcast(*(x.shape for x in (self, exponent) if isinstance(x, T)))
-    if math.prod(shape) == 0:
+    if 0 in shape:
         return elements(shape, lambda *_: const(0, common), common)
     return pointwise(integer_power, self, _not_negative(exponent, common), dtype=common)
 

@@ -29,7 +29,7 @@ def checked_index(idx: T, n: int, *, operator: str, dim: int, wraps: bool = Fals
 
     found = tensor(idx.shape, position)
     inside = (found.body >= 0) & (found.body < n)
-    if is_const(inside, True) or idx.size == 0:
+    if is_const(inside, True) or 0 in idx.shape:
         return found
     rule = f"{operator}, dimension {dim}; " + ("a negative index wraps once" if wraps else "negative indices are not allowed")
     if n == 0 or is_const(inside, False):
@@ -71,7 +71,7 @@ def both(a: E, b: E) -> E:
 
 def load_or(t: T, indices: Sequence[Ix], fill: int | float | bool) -> E:
     """t[indices], or `fill` outside the domain; a guarded load, never a load of what lies outside."""
-    if t.size == 0:
+    if 0 in t.shape:
         return const(fill, t.dtype)
     return select(inside(indices, t.shape), load(t, *indices), const(fill, t.dtype))
 

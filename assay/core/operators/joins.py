@@ -129,7 +129,7 @@ def amounts(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
 def grown(x: T, pads: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """The padded shape.  Raises UserError where a size falls below 0."""
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True))
-    if min(shape, default=0) < 0:
+    if any(n < 0 for n in shape):
         raise UserError(f"pads {pads} of shape {list(x.shape)} leave a negative size")
     return shape
 

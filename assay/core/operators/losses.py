@@ -233,7 +233,7 @@ def _targets(scores: T, target: T, ignore: int, what: str) -> T:
         )
     raw = tensor(target.shape, lambda *i: convert(load(target, *i), dt.i64))
     kept = tensor(target.shape, lambda *i: select(op("eq", load(raw, *i), ignore), 0, load(raw, *i)))
-    if target.size == 0 or (raw.lo >= 0 and raw.hi < n):
+    if 0 in target.shape or (raw.lo >= 0 and raw.hi < n):
         return kept
     if n == 0:
         raise OutOfBounds(f"index out of bounds: no class exists ({what}, scores of shape {list(scores.shape)})")

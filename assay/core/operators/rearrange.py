@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
+from assay.core.index import is_symbolic
 from assay.core.lang import E, Ix, T, const, index, load, op
 from assay.core.lang import select as choose
 from assay.core.operators.build import dim, dims, elements
@@ -61,8 +62,11 @@ def roll(self: T, shifts: Sequence[int], axes: Sequence[int]) -> T:
         amount[dim(d, len(self.shape))] += s
 
     def at(k: int, x: Ix) -> Ix:
-        shift = amount[k] % max(self.shape[k], 1)
-        return (x + (self.shape[k] - shift)) % self.shape[k] if shift else x
+        n = self.shape[k]
+        if is_symbolic(n):
+            return (x - amount[k]) % n
+        shift = amount[k] % max(n, 1)
+        return (x + (n - shift)) % n if shift else x
 
     return elements(self.shape, lambda *i: load(self, *(at(k, x) for k, x in enumerate(i))), self.dtype)
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from assay.core import sizes
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program, T, input, program, recorded_requires
@@ -151,14 +152,16 @@ class Operator:
         Tensors may be anything with .shape and .dtype.  Cached by shapes, types and the other arguments.
         """
         key = tuple(map(_key, arguments))
-        found = self._programs.get(key)
+        assumed = sizes.current()
+        programs = self._programs if assumed is None else assumed.memory(self)  # what was decided belongs to the assumptions
+        found = programs.get(key)
         if found is None:
             inputs: list[T] = []
             actual = tuple(_as_inputs(p.name, v, inputs) for p, v in zip(self.params, arguments, strict=True))
             with ieee(), recorded_requires() as effects:
                 result = self(*actual)
             outputs = result if isinstance(result, tuple) else (result,)
-            found = self._programs[key] = program(inputs, outputs, effects, name=self.base)
+            found = programs[key] = program(inputs, outputs, effects, name=self.base)
         return found
 
 

@@ -45,7 +45,7 @@ def prefixes(x: T, dim: int, inits: Sequence[E], step: Callable[[tuple[E, ...], 
     """y_k[.., r, ..] = accumulator k after x[.., 0..r, ..] along dim, as results[k]; accs = step(accs, x as `compute`, r)."""
     d = axis_of(dim, len(x.shape))
     how = compute or compute_dtype(x.dtype)
-    if math.prod(x.shape) == 0:
+    if 0 in x.shape:
         return tuple(constant(x.shape, 0, r) for r in results)
     rest = (*x.shape[:d], *x.shape[d + 1 :])
 

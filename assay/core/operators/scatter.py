@@ -31,7 +31,7 @@ _ON_BOOL = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 def put(base: T, domain: Sequence[int], target: Callable[..., Sequence[Ix | E]], value: Callable[..., E],
         combine: str | None = None) -> T:  # fmt: skip
     """base with value(u) stored at target(u), or combined into it, for u in `domain` in lexicographic order."""
-    if math.prod(domain) == 0 or base.size == 0:
+    if 0 in domain or 0 in base.shape:
         return copy(base)
     u = tuple(map(ix, axes(domain)))
     if combine is None:
@@ -140,7 +140,7 @@ def scatter_reduce(self: T, dim: int, chosen: T, src: T, reduce: str, include_se
     dtype = same_type(self, src)
     how = compute_dtype(dtype)
     _, target = along(self, dim, chosen, src, "scatter_reduce")
-    if chosen.size == 0:
+    if 0 in chosen.shape:
         return copy(self)
     start = cast(self, how) if include_self else tensor(self.shape, lambda *_: _neutral(reduce, how))
     folded = put(start, chosen.shape, target, lambda *u: convert(load(src, *u), how), _REDUCTIONS[reduce])
@@ -223,7 +223,7 @@ def masked_scatter(self: T, mask: T, source: T) -> T:
     need_mask(mask)
     same_type(self, source)
     shape = broadcast(self.shape, mask.shape)
-    if math.prod(shape) == 0:
+    if 0 in shape:
         return constant(shape, 0, self.dtype)
     held = flat(tensor(shape, lambda *i: at(mask, i)))
     before = states((), 0, held.size, [const(0, dt.i64)], lambda _, a, r: (a[0] + convert(load(held, r), dt.i64),))[0]
@@ -231,7 +231,7 @@ def masked_scatter(self: T, mask: T, source: T) -> T:
     enough = (taken.body < source.size) | ~tensor(held.shape, lambda k: load(held, k)).body
     message = f"[ValueError] masked_scatter: source has {source.size} elements, fewer than the mask selects"
     place = require(held.shape, taken.body, enough, message, lo=0, hi=max(source.size - 1, 0))
-    if source.size == 0:
+    if 0 in source.shape:
         return tensor(shape, lambda *i: at(self, i))
     values, strides = flat(source), contiguous_strides(shape)
 

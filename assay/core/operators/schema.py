@@ -16,6 +16,7 @@ import numpy as np
 
 from assay.core.dtypes import DType
 from assay.core.errors import UserError
+from assay.core.index import Ix
 from assay.core.lang import T
 
 KINDS = ("Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType")
@@ -161,9 +162,9 @@ def tag(value: object) -> Any:
 
 
 _SCALARS = {
-    "Scalar": (bool, int, float, np.generic),
-    "float": (int, float, np.integer, np.floating),
-    "int": (int, np.integer),
+    "Scalar": (bool, int, float, np.generic, Ix),
+    "float": (int, float, np.integer, np.floating, Ix),
+    "int": (int, np.integer, Ix),
     "bool": (bool, np.bool_),
     "str": (str,),
     "ScalarType": (DType,),
@@ -216,7 +217,7 @@ def converter(type_: Type, tag_: Any) -> Callable[[Any], Any] | None:
         return as_tuple
     if isinstance(tag_, type) and issubclass(tag_, np.generic):
         return _number
-    if type_.kind == "float" and issubclass(tag_, int):
+    if type_.kind == "float" and issubclass(tag_, int | Ix):
         return float
     return None
 

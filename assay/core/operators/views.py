@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.core.dtypes import i64
 from assay.core.errors import UserError
-from assay.core.index import affine, ix
+from assay.core.index import affine, is_symbolic, ix
 from assay.core.lang import Ix, T, load
 from assay.core.operators.build import at, broadcast, copy, dim, elements, inserted, size_at
 from assay.core.operators.guards import known_index
@@ -28,7 +28,7 @@ def sizes_of(size: Sequence[int], numel: int) -> tuple[int, ...]:
     known = math.prod(n for n in size if n != -1)
     unknown = list(size).count(-1)
     filled = tuple(numel // known if n == -1 and known else n for n in size)
-    if unknown > 1 or min(filled, default=0) < 0 or math.prod(filled) != numel:
+    if unknown > 1 or any(n < 0 for n in filled) or math.prod(filled) != numel:
         raise UserError(f"shape {list(size)} does not hold {numel} elements; one size may be -1")
     return filled
 
@@ -320,8 +320,24 @@ def slice_bounds(n: int, start: int | None, end: int | None, step: int) -> tuple
     """(start, length) of the Python slice start:end:step of an axis of n elements.  Raises UserError unless step > 0."""
     if step <= 0:
         raise UserError(f"step {step}; allowed: > 0 (use flip to reverse)")
+    if any(map(is_symbolic, (n, start, end, step))):
+        first, last = slice_ends(n, start, end)
+        length = (last - first + step - 1) // step
+        return (first, length) if length > 0 else (0, 0)
     positions = range(*slice(start, end, step).indices(n))
     return (positions.start if len(positions) else 0), len(positions)
+
+
+def slice_ends(n: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """start and end as positions 0..n of an axis of n elements: negative ones count from the end, others are clamped."""
+
+    def position(k: int | None, default: int) -> int:
+        if k is None:
+            return default
+        k = k + n if k < 0 else k
+        return max(0, min(k, n))
+
+    return position(start, 0), position(end, n)
 
 
 @operator("slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)", view=True,
@@ -451,7 +467,14 @@ def split_sizes(n: int, split_size: int) -> list[int]:
     """Sizes of the parts of at most `split_size` of an axis of n elements."""
     if split_size <= 0:
         raise UserError(f"split_size {split_size}; allowed: > 0")
-    return [min(split_size, n - a) for a in range(0, n, split_size)] or [0]
+    if not (is_symbolic(n) or is_symbolic(split_size)):
+        return [min(split_size, n - a) for a in range(0, n, split_size)] or [0]
+    sizes: list[Any] = []
+    start: Any = 0
+    while start + split_size < n:  # decided part by part: as many parts as for the hints
+        sizes.append(split_size)
+        start = start + split_size
+    return [*sizes, n - start]
 
 
 def chunk_sizes(n: int, chunks: int) -> list[int]:

@@ -22,7 +22,8 @@ from assay.kernels.types import BOOL, I32, PointerType, Type
 from assay.kernels.walker import Env, Return, Walker
 
 WORK = 1 << 26  # elements computed by one replay
-RUNS = 1 << 16  # iterations of a loop
+RUNS = 1 << 16  # iterations of a for loop
+WAITS = 1 << 10  # iterations of a while loop: it may wait for another program
 
 
 class FloatsNeeded(Exception):
@@ -353,7 +354,7 @@ class Concrete(Walker):
             self.inside(node.body, env)
 
     def while_(self, node: ast.While, env: Env) -> None:
-        for _ in range(RUNS):
+        for _ in range(WAITS):
             if not self.truth(self.expr(node.test, env)):
                 return
             self.inside(node.body, env)

@@ -17,7 +17,7 @@ import numpy as np
 from assay.core.errors import AssayError
 from assay.kernels import terms as tm
 from assay.kernels.arguments import Launch, Tensor
-from assay.kernels.concrete import Concrete, Event, Memory, Sparse, TooLong
+from assay.kernels.concrete import Concrete, Event, FloatsNeeded, Memory, Sparse, TooLong
 from assay.kernels.deciding import Points, TermReading
 from assay.kernels.symbols import Access, Fits, Hint
 from assay.kernels.terms import Leaf, Poly
@@ -112,13 +112,17 @@ def concrete_arguments(launch: Launch, value: Any) -> dict[str, Any]:
 def _replayed(prover: Any, at: At, program: tuple[int, ...], given: dict[tuple[str, int], int]) -> list[Event] | None:
     """The events of one program at the point; None where it takes too much work, or cannot be run."""
     least = {n: at.value(t.lower) for n, t in prover.launch.parameters.items() if isinstance(t, Tensor) and t.lower is not None}
-    walker = Concrete(prover.module, Sparse(given, least), program, at.grid)
-    try:
-        return walker.run(prover.kernel, at.arguments())
-    except TooLong:
-        return walker.events  # what happened so far counts
-    except (AssayError, MemoryError):
-        return None
+    for floats in (False, True):
+        walker = Concrete(prover.module, Sparse(given, least), program, at.grid, floats=floats)
+        try:
+            return walker.run(prover.kernel, at.arguments())
+        except FloatsNeeded:
+            continue
+        except TooLong:
+            return walker.events  # what happened so far counts
+        except (AssayError, MemoryError):
+            return None
+    return None
 
 
 def _given(at: At, point: Mapping[Any, int], tensors: Mapping[str, Any]) -> tuple[dict[tuple[str, int], int], tuple[str, ...]]:

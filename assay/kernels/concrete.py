@@ -239,8 +239,8 @@ class Concrete(Walker):
             return self._made(type_, v.shape, x != 0)
         if v.type.is_float and type_.is_integer:
             finite = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0)
-            x = np.clip(finite, float(type_.lo), float(type_.hi)).astype(object)
-            x = np.vectorize(lambda e: min(max(int(e), type_.lo), type_.hi), otypes=[object])(x) if x.size else x
+            exact = [min(max(int(e), type_.lo), type_.hi) for e in np.ravel(finite)]
+            x = np.array(exact, object).reshape(np.shape(finite))
         elif v.type.is_integer and type_.is_integer and type_.kind == "int" and ((x < type_.lo) | (x > type_.hi)).any():
             self._event("overflow", value=x)
         return self._made(type_, v.shape, np.asarray(x).astype(type_.numpy))

@@ -325,6 +325,8 @@ def bits(name: str, p: Poly, q: Poly) -> Poly:
         for x, m in ((p, q.constant), (q, p.constant)):
             if m is not None and m >= 0 and m & (m + 1) == 0:  # the low bits
                 return mod(x, poly(m + 1))
+    if p is q:
+        return poly(0) if name == "xor" else p
     if name == "xor":  # the complement
         for x, m in ((p, q.constant), (q, p.constant)):
             if m == -1 or (m is not None and m >= 0 and m & (m + 1) == 0 and 0 <= x.lo and x.hi <= m):

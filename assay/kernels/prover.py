@@ -118,6 +118,7 @@ def prove(path: str | Path, kernel: str, *, grid: str = "", args: Sequence[str] 
     stated = module.launches.get(kernel, {"grid": "", "args": [], "assume": []})
     named = {a.partition("=")[0].strip(): a for a in (*stated["args"], *args)}
     grid, args, assume = grid or stated["grid"], list(named.values()), [*stated["assume"], *assume]
+    module.function(kernel)
     if not grid.strip():
         raise UserError(f"{kernel} is a kernel: say how many programs run, such as --grid 'cdiv(n, BLOCK)'")
     return prove_kernel(module, kernel, grid=grid, args=args, assume=assume)
@@ -137,7 +138,8 @@ class _Prover:
     launch: Launch
     obligations: list[Obligation] = field(default_factory=list)
     fitting: dict[Any, Answer] = field(default_factory=dict)
-    misfits: dict[tuple[int, int], Obligation] = field(default_factory=dict)
+    spoiled: dict[str, Obligation] = field(default_factory=dict)  # tensors that are accessed at offsets that may not fit
+    misfits: dict[tuple[str, int, str], Obligation] = field(default_factory=dict)
 
     def run(self) -> KernelProof:
         given = (*self.launch.assumptions, *(tm.nonnegative(g - 1) for g in self.launch.grid))
@@ -166,16 +168,12 @@ class _Prover:
             self._owe("promise", h.node, answer, witness=witness)
         self.obligations += self.misfits.values()
         for r in races(self.module, self.launch, self.symbolic, self.given, lambda: self.trials):
+            status, how, witness = r.status, r.how, r if r.conflict is not None else None
+            misfit = self.spoiled.get(r.tensor)
+            if status == PROVED and misfit is not None:
+                status, how = UNKNOWN, f"written by one lane of one program only if line {misfit.line} fits {misfit.kind}"
             self.obligations.append(
-                Obligation(
-                    "race",
-                    r.line,
-                    self.module.text(r.node),
-                    r.status,
-                    r.how,
-                    tensor=r.tensor,
-                    witness=r if r.conflict is not None else None,
-                )
+                Obligation("race", r.line, self.module.text(r.node), status, how, tensor=r.tensor, witness=witness)
             )
         return KernelProof(self.kernel.name, self.module.path, tuple(_one_a_place(self.obligations)), len(self.fitting))
 
@@ -199,12 +197,9 @@ class _Prover:
 
     def _access(self, a: Access) -> None:
         mask: tuple[Cond, ...] = tm.conjuncts(a.mask.term) if a.mask is not None else ()
-        for f in in_order(a.path_needs):
-            self._fits(f, (), a)
-        for f in in_order(a.mask.needs) if a.mask is not None else ():
-            self._fits(f, a.path, a)
-        for f in in_order(a.offset.needs):
-            self._fits(f, (*a.path, *mask), a)
+        misfit = self._misfit(a, mask)
+        if misfit is not None:
+            self.spoiled.setdefault(a.tensor.name, misfit)
         goal = inside(a.offset.term, a.tensor.count)
         hypotheses = (*self.given, *a.path, *mask)
         answer = decide_quickly(goal, hypotheses)
@@ -217,6 +212,9 @@ class _Prover:
         how = ""
         if answer.status == "proved":
             how = f"every offset of {a.tensor.name} is inside: {answer.how}"
+            if misfit is not None:
+                how = f"inside only if line {misfit.line} fits {misfit.kind}"
+                answer = replace(answer, status="unknown")
         remarks = self._mask_remarks(a, mask, goal) if mask and answer.status == "proved" and not answer.unreachable else ()
         self._owe("bounds", a.node, answer, how, what=a.kind, tensor=a.tensor.name, mask=remarks, witness=witness)
 
@@ -245,25 +243,40 @@ class _Prover:
                 found.append(f"mask: {text} is not needed for the bounds (it still chooses lanes)")
         return tuple(found)
 
-    def _fits(self, f: Fits, context: tuple[Cond, ...], a: Access) -> None:
-        """That an operation fits its type: everywhere if that can be shown, else where the access is made."""
-        goal = tm.all_of((tm.at_most(tm.poly(f.type.lo), f.term), tm.at_most(f.term, tm.poly(f.type.hi))))
-        answer = self._decided(f, goal, ())
-        if answer.status != "proved" and context:
-            answer = self._decided(f, goal, context)
-        if answer.status == "proved":
-            return
-        key = f.line, f.column
-        if key in self.misfits and (self.misfits[key].status == REFUTED or answer.status != "refuted"):
-            return
+    def _misfit(self, a: Access, mask: tuple[Cond, ...]) -> Obligation | None:
+        """An operation on which the access depends and that was not proved to fit its type; the refuted ones are recorded.
+
+        Asked everywhere first, and where that fails, of an offset only where the mask holds.  What overflows only because an
+        operand did is not reported.
+        """
+        needs = [(f, ()) for f in in_order(a.path_needs)]
+        needs += [(f, a.path) for f in in_order(a.mask.needs if a.mask is not None else ())]
+        needs += [(f, (*a.path, *mask)) for f in in_order(a.offset.needs)]
+        found: list[Obligation] = []
+        for f, context in needs:
+            goal = tm.all_of((tm.at_most(tm.poly(f.type.lo), f.term), tm.at_most(f.term, tm.poly(f.type.hi))))
+            answer = self._decided(f, goal, ())
+            if answer.status != "proved" and context:
+                answer = self._decided(f, goal, context)
+            if answer.status != "proved":
+                found.append(self._not_fitting(f, a, answer))
+        refuted_ones = [o for o in found if o.status == REFUTED]
+        for o in refuted_ones or found:
+            key = o.kind, o.line, o.text
+            if key not in self.misfits or self.misfits[key].status != REFUTED:
+                self.misfits[key] = o
+        return next(iter(refuted_ones or found), None)
+
+    def _not_fitting(self, f: Fits, a: Access, answer: Answer) -> Obligation:
         witness = fits_witness(self, f, a, answer) if answer.point is not None else None
-        status = REFUTED if witness is not None else UNKNOWN
-        how = witness.how if witness is not None else self._how(answer)
-        if witness is None and answer.status == "refuted":
-            how = f"may not fit {f.type}: a counterexample was found that takes too long to replay"
-        self.misfits[key] = Obligation(
-            str(f.type), f.line, self.module.text(f.node), status, how, tensor=a.tensor.name, witness=witness
-        )
+        if witness is not None:
+            status, how = REFUTED, witness.how
+        elif answer.status == "refuted":
+            status, how = UNKNOWN, f"may not fit {f.type}: a counterexample was found that takes too long to replay"
+        else:
+            status, how = UNKNOWN, self._how(answer)
+        text = self.module.text(f.node)
+        return Obligation(str(f.type), f.line, text, status, how, tensor=a.tensor.name, witness=witness)
 
     def _decided(self, f: Fits, goal: Cond, context: tuple[Cond, ...]) -> Answer:
         key = f, context

@@ -206,7 +206,5 @@ def promise_witness(prover: Any, h: Hint, answer: Answer) -> Witness | None:
 
 def same_place(a: ast.AST, b: ast.AST) -> bool:
     """Whether two nodes are the same piece of source."""
-    return a is b or (getattr(a, "lineno", 0), getattr(a, "col_offset", 0)) == (
-        getattr(b, "lineno", 1),
-        getattr(b, "col_offset", 1),
-    )
+    ends = "lineno", "col_offset", "end_lineno", "end_col_offset"
+    return a is b or [getattr(a, k, None) for k in ends] == [getattr(b, k, None) for k in ends]

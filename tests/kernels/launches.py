@@ -89,3 +89,11 @@ FAULTS = [
     Fault("cross_entropy", "tl.program_id(0).to(tl.int64)", "tl.program_id(0)", "int32", "logits_ptr += row"),
     Fault("cross_entropy", "tl.store(loss_ptr + row, 0.0)", "tl.store(loss_ptr, 0.0)", "race", "tl.store(loss_ptr, 0.0)"),
 ]  # fmt: skip
+
+
+def seeded(fault: Fault) -> str:
+    """The kernel's file with the fault in it: in the kernel itself, or what it calls if that stands before it."""
+    text = KERNELS[fault.kernel].read_text()
+    assert fault.old in text, fault
+    at = 0 if fault.kernel == "attention" else text.index(f"def {fault.kernel}(")
+    return text[:at] + text[at:].replace(fault.old, fault.new, 1)

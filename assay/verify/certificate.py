@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from assay.core.lang import Program, T
 from assay.core.text import show, sum_text
 from assay.verify import handelman, smtlib
 from assay.verify.bounds import KEPT, PROVED, Obligation, Proof, Texts
-from assay.verify.integers import NODES, Answer, Fact, decide
+from assay.verify.integers import NODES, Answer, Fact, Question, decide
 from assay.verify.lemmas import Lemma, Ranges
 from assay.verify.query import write
 from assay.verify.terms import Atom
@@ -92,6 +92,32 @@ def certificates(proof: Proof, *, name: str = "") -> Certificates:
     return _Maker(proof).run(name or proof.program.name)
 
 
+def fact_certificates(facts: Mapping[Fact, Answer], name: str) -> Certificates:
+    """The certificates of facts that something else than a proof of bounds asked (integers.recorded_facts)."""
+    made: dict[str, Certificate] = {}
+    open_: list[str] = []
+    for fact, answer in facts.items():
+        q = fact.question
+        fails = answer.point is not None and not answer.opaque
+        if len(q.nodes) > NODES or (answer.status != PROVED and not fails):
+            open_.append(f"{answer.how} gave no answer")
+            continue
+        c = _certificate(f"{len(made) + 1:03}-fact", "fact", name, q, answer, [], lambda a: "")
+        made.setdefault(c.fact, c)
+    return Certificates(name, "", tuple(made.values()), tuple(open_), ())
+
+
+def _certificate(stem: str, kind: str, where: str, q: Question, answer: Answer, title: Iterable[str],
+                 name: Callable[[Atom], str]) -> Certificate:  # fmt: skip
+    fails = answer.status != PROVED
+    reachable = fails or not q.hypotheses or q.satisfiable()
+    text = write(q, title, name, holds=not fails, reachable=reachable)
+    status = "fails" if fails else "holds" if reachable else "unreachable"
+    found = handelman.find(smtlib.read(text.text)) if status == "holds" else None
+    witness = _witness(answer, text.names) if fails else None
+    return Certificate(stem, kind, where, status, answer.how, text.text, text.expected, witness, found)
+
+
 class _Maker:
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
@@ -138,13 +164,8 @@ class _Maker:
             self.open[f"{where}: {answer.how} gave no answer{instead}"] = None
             return ()
         title = [f"{kind} {where}", f"program {self.proof.program.name}, sha256 {digest(show(self.proof.program))}"]
-        reachable = fails or not q.hypotheses or q.satisfiable()
-        made = write(q, title, lambda a: self._name(t, a), holds=not fails, reachable=reachable)
-        status = "fails" if fails else "holds" if reachable else "unreachable"
-        witness = _witness(answer, made.names) if fails else None
         stem = f"{len(self.made) + 1:03}-{kind}-{_slug(where)}"
-        products = handelman.find(smtlib.read(made.text)) if status == "holds" else None
-        c = Certificate(stem, kind, where, status, answer.how, made.text, made.expected, witness, products)
+        c = _certificate(stem, kind, where, q, answer, title, lambda a: self._name(t, a))
         self.made.setdefault(c.fact, c)
         return tuple(q.atoms)
 
@@ -172,7 +193,7 @@ def _witness(answer: Answer, names: dict[Atom, str]) -> dict[str, int] | None:
 
 def folder_name(name: str) -> str:
     """The name of the folder of a program's certificates."""
-    return _slug(name) or "program"
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "program"
 
 
 def _slug(where: str) -> str:
@@ -301,4 +322,6 @@ def differences(saved: Certificates, owed: Certificates) -> list[str]:
     return found + [f"{c.name}: the program does not owe this fact" for c in saved.certificates if c.fact not in extra]
 
 
-__all__ = ["Certificate", "Certificates", "certificates", "differences", "folder_name", "folders", "load", "save"]
+__all__ = [
+    "Certificate", "Certificates", "certificates", "differences", "fact_certificates", "folder_name", "folders", "load", "save",
+]  # fmt: skip

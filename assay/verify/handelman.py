@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from assay.verify.rational import Case, Polynomial, cases, constant, product, proves
 from assay.verify.smtlib import Refused, Script, Term
 
 DEGREE = 2  # of the products of inequalities
-PARTS = 400  # a larger linear problem is not asked
+FACTORS = 4  # that are multiplied in a directed search
+PARTS = 500  # a larger linear problem is not asked
 RLIMIT = 2_000_000  # z3 resource units for each case
 
 
@@ -66,14 +67,42 @@ def _parts(case: Case, degree: int) -> Iterator[tuple[dict[str, Any], Polynomial
 
 
 def _combination(case: Case) -> list[dict[str, Any]] | None:
-    for degree in range(1, DEGREE + 1):
-        parts = list(_parts(case, degree))
-        if len(parts) > PARTS:
-            return None
-        found = _solve(parts)
+    for offered in (_parts(case, 1), _directed(case), _parts(case, DEGREE)):
+        parts = list(offered)
+        found = _solve(parts) if len(parts) <= PARTS else None
         if found is not None:
             return found
     return None
+
+
+def _directed(case: Case) -> Iterator[tuple[dict[str, Any], Polynomial]]:
+    """Inequalities times the unknowns (less their lower bounds) that some monomial of the case multiplies together.
+
+    Row-major addresses of any rank need no more: i*m*p >= 0, and (n - 1 - i)*m*p + (m - 1 - j)*p + (p - 1 - k) >= 0.
+    """
+    yield from _parts(case, 1)
+    together = {frozenset(m) for p in (*case.positive, *case.zero) for m in p if len(m) > 1}
+    subsets = {s for m in together for size in range(1, FACTORS + 1) for s in combinations(sorted(m), size)}
+    lower = {next(m for m in p if m)[0]: k for k, p in enumerate(case.positive) if _is_lower_bound(p)}
+    several = [k for k, p in enumerate(case.positive) if len({x for m in p for x in m}) > 1]
+    for monomial in sorted(subsets):
+        factors = [lower[x] for x in monomial if x in lower]
+        if len(factors) == len(monomial):
+            times = constant(1)
+            for k in factors:
+                times = product(times, case.positive[k])
+            if len(factors) > 1:
+                yield {"positive": factors}, times
+            for k in several if len(factors) < FACTORS else ():
+                yield {"positive": [k, *factors]}, product(case.positive[k], times)
+        for k, e in enumerate(case.zero):
+            yield {"zero": k, "monomial": list(monomial)}, product(e, {monomial: Fraction(1)})
+
+
+def _is_lower_bound(p: Polynomial) -> bool:
+    """Whether p is x - c."""
+    unknowns = [m for m in p if m]
+    return len(unknowns) == 1 and len(unknowns[0]) == 1 and p[unknowns[0]] > 0
 
 
 def _solve(parts: list[tuple[dict[str, Any], Polynomial]]) -> list[dict[str, Any]] | None:

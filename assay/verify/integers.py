@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -102,7 +104,24 @@ def decide(goal: Goal, hypotheses: Iterable[Hypothesis] = (), *, rlimit: int | N
     found = _answers.get(key)
     if found is None:
         found = _answers[key] = _decide(goal, _ordered(key[1]), rlimit)
+    record = _recorded.get()
+    if record is not None:
+        record[Fact(goal, key[1])] = found
     return found
+
+
+_recorded: ContextVar[dict[Fact, Answer] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recorded_facts() -> Generator[dict[Fact, Answer], None, None]:
+    """The facts that are decided inside the block, and their answers: what a second solver may be asked again."""
+    facts: dict[Fact, Answer] = {}
+    token = _recorded.set(facts)
+    try:
+        yield facts
+    finally:
+        _recorded.reset(token)
 
 
 def _ordered(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:

@@ -10,7 +10,7 @@ import assay
 
 SURFACE = [
     "tensor", "as_tensor", "from_numpy", "from_dlpack", "Tensor", "zeros", "ones", "full", "arange", "linspace",
-    "eye", "rand", "randn", "randint", "manual_seed", "Generator", "cat", "stack", "where", "einsum", "float32",
+    "eye", "rand", "randn", "randint", "manual_seed", "Generator", "cat", "stack", "where", "assume", "einsum", "float32",
     "float64", "bfloat16", "float16", "int64", "int32", "int8", "uint8", "bool", "inf", "nan", "pi", "ops", "nn",
     "compile", "trace", "lower", "show", "parse", "check", "prove", "UserError", "Unsupported", "Unsound",
     "InternalError", "AssayError", "__version__",

@@ -23,6 +23,8 @@ from assay.verify.bounds import prove
 from assay.verify.certificate import Certificates, certificates, differences, digest, load, save
 from assay.verify.integers import Answer
 from assay.verify.recheck import by_cvc5, by_enumeration, by_z3
+from assay.verify.validate import validate
+from tests.verify import size_cases
 from tests.verify.cases import FALSE, TRUE, Case
 
 CASES = {c.name: c for c in TRUE + FALSE}
@@ -123,6 +125,49 @@ def test_a_wrong_range_of_a_fold_is_refuted_by_cvc5(monkeypatch: pytest.MonkeyPa
     wrong = replace(c, text=c.text.replace(" 9))))", " 8))))"))
     assert wrong.text != c.text
     assert by_cvc5(wrong, smtlib.read(wrong.text))[-1] == "sat"
+
+
+def test_the_lemma_of_a_count_speaks_of_its_growth() -> None:
+    text = "program f(x: f32[5], m: bool[4]):\nt[i:3] = x[sum(k:4 in 0..3) select(m[k], 1:i64, 0:i64)]\nreturn t"
+    found = made(text)
+    [c] = [c for c in found.certificates if c.kind == "range"]
+    assert recheck.recheck(found).verdict.kind == "PROVED"
+    wrong = replace(c, text=c.text.replace("(ite |m[k]| 1 0)", "(ite |m[k]| 2 0)"))
+    assert wrong.text != c.text
+    assert by_cvc5(wrong, smtlib.read(wrong.text))[-1] == "sat"
+
+
+# ------------------------------------------------------------------------------------------------ sizes, validation
+
+SIZED = {c.name: c for c in size_cases.TRUE}
+
+
+@pytest.mark.parametrize("name", ["affine", "roll by 5", "convolution, guarded", "tiles with a tail", "gather, clamped"])
+def test_programs_with_sizes(name: str) -> None:
+    found = recheck.recheck(certificates(prove(SIZED[name].program)))
+    assert (found.disagreements, found.verdict.kind, found.total.cvc5) == ((), "PROVED", found.total.facts)
+
+
+@pytest.mark.parametrize("name", ["row major, three axes", "two-dimensional convolution, guarded"])
+def test_addresses_of_many_sizes_have_exact_certificates(name: str) -> None:
+    """cvc5 does not decide these within its limit: products of three sizes and an index."""
+    [c] = certificates(prove(SIZED[name].program)).certificates
+    assert c.products is not None
+    assert recheck.by_products(c, smtlib.read(c.text)) == list(c.expected)
+
+
+def test_the_facts_of_a_validation() -> None:
+    """What the comparison of two programs asks of indices is confirmed by others too."""
+    source, target = (
+        parse(f"program f(x: f32[6]):\nt[i:6] = {body}\nreturn t")
+        for body in ("x[select(lt([i]:i64, 3), [i + 3]:i64, [i - 3]:i64)]", "x[(i + 3)%6]")
+    )
+    with integers.recorded_facts() as facts:
+        assert validate(source, target).proved
+    assert facts
+    found = recheck.recheck(certificate.fact_certificates(facts, "a step"))
+    assert (found.disagreements, found.total.unconfirmed) == ((), 0)
+    assert found.total.cvc5 == found.total.facts > 0
 
 
 # ------------------------------------------------------------------------------------------------ files

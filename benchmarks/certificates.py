@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 
 import assay
+from assay.backends.cpp import scheduled
+from assay.backends.schedule import choose
+from assay.backends.schedule.machine import DEFAULTS
+from assay.backends.target import host
 from assay.cli.target import argument
 from assay.core.lang import Program
 from assay.examine import examine
 from assay.transforms.pipeline import optimise
 from assay.verify.bounds import prove
 from assay.verify.certificate import Certificates, certificates, fact_certificates
+from assay.verify.coverage import prove_schedule
 from assay.verify.integers import recorded_facts
 from assay.verify.recheck import Recheck, recheck
 from assay.verify.validate import validate
@@ -36,8 +41,14 @@ from tests.verify.size_cases import TRUE as SIZES_TRUE
 
 
 def validation(name: str, programs: list[Program]) -> Certificates:
-    """The facts of proving each program equal to the one before it."""
+    """The facts of proving each program equal to the one before it, and the loop nests of the last (on a fixed machine)."""
+    final = programs[-1]
     with recorded_facts() as facts:
+        if prove(final).verdict.ok:
+            scheduled_program, plan = choose(final, host(), DEFAULTS[8])
+            programs = [*programs, scheduled_program]
+            facts.clear()  # the search asks too
+            prove_schedule(scheduled(scheduled_program, plan))
         for source, target in pairwise(programs):
             validate(source, target)
     return fact_certificates(facts, name)

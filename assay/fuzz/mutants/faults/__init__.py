@@ -1,0 +1,8 @@
+"""The mutants, one table for each part of the compiler."""
+
+from __future__ import annotations
+
+from assay.fuzz.mutants.faults import passes
+from assay.fuzz.mutants.mutant import Mutant
+
+MUTANTS: dict[str, Mutant] = {m.name: m for table in (passes.TABLE,) for m in table}

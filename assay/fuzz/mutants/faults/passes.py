@@ -1,0 +1,68 @@
+"""Faults in the transformations of programs."""
+
+from assay.fuzz.mutants.mutant import Mutant
+
+REWRITING = "propagate_indices|compose_views|inline"  # what shares one walk is named by the first pass that uses it wrongly
+REWRITE, VIEWS, INDICES = "transforms/rewrite.py", "transforms/views.py", "transforms/indices.py"
+INLINE, LAYOUT, SPLIT = "transforms/inline.py", "transforms/layout.py", "transforms/split.py"
+MERGE, LOWER = "transforms/merge.py", "transforms/lower.py"
+
+TABLE = (
+    # ---------------------------------------------------------------- the walk of all
+    Mutant("a let is inlined with its indices reversed", REWRITING, REWRITE,
+           "value = substitute(t.body, dict(zip(axes(t.shape), idx, strict=True)))",
+           "value = substitute(t.body, dict(zip(axes(t.shape), idx[::-1], strict=True)))"),
+    Mutant("inlining forgets the lower guard of a pad", REWRITING, REWRITE, "        if i.lo < 0:\n", "        if i.lo < -(1 << 40):\n"),
+    Mutant("inlining forgets the upper guard of a pad", REWRITING, REWRITE, "        if i.hi >= n:\n", "        if i.hi >= n + (1 << 40):\n"),
+    Mutant("the upper guard of a pad is off by one", REWRITING, REWRITE, 'op("lt", index(i), const(n, dt.i64))', 'op("le", index(i), const(n, dt.i64))'),
+    Mutant("the lower guard of a pad is off by one", REWRITING, REWRITE, 'op("le", const(0, dt.i64), index(i))', 'op("lt", const(0, dt.i64), index(i))'),
+    Mutant("a pad is filled with one", REWRITING, REWRITE, "index(i), const(n, dt.i64)), value, const(0, t.dtype))", "index(i), const(n, dt.i64)), value, const(1, t.dtype))"),
+    Mutant("the arms of an inlined guard are swapped", REWRITING, REWRITE,
+           'select(op("le", const(0, dt.i64), index(i)), value, const(0, t.dtype))', 'select(op("le", const(0, dt.i64), index(i)), const(0, t.dtype), value)'),
+    Mutant("a guarded read of a rewritten tensor loses its guard", REWRITING, REWRITE,
+           'return None if made is t else (load if how == "load" else load_or_zero)(made, *idx)', "return None if made is t else load(made, *idx)"),
+    Mutant("a rewritten tensor is read at reversed indices", REWRITING, REWRITE,
+           '(load if how == "load" else load_or_zero)(made, *idx)', '(load if how == "load" else load_or_zero)(made, *idx[::-1])'),
+    Mutant("a tensor whose readers changed keeps the old ones", REWRITING, REWRITE, "touched = any(r in gone or new[r] is not r for r in t.reads)", "touched = any(r in gone for r in t.reads)"),
+    Mutant("outputs come back in the other order", REWRITING, REWRITE, "[new[t] for t in p.outputs]", "[new[t] for t in p.outputs[::-1]]"),
+    Mutant("the first output is returned for all", REWRITING, REWRITE, "[new[t] for t in p.outputs]", "[new[p.outputs[0]] for t in p.outputs]"),
+    Mutant("checks are dropped by every rewriting", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', "return []"),
+    Mutant("checks change their order", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', 'return [t for t in made if t.kind == "require"][::-1]'),
+    Mutant("the last check is dropped", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', 'return [t for t in made if t.kind == "require"][:-1]'),
+    Mutant("the base of a scatter may be inlined away", REWRITING, REWRITE, "            whole.add(t.base)\n", "            pass\n"),
+    Mutant("an argument of an extern may be inlined away", REWRITING, REWRITE, "            whole.update(t.args)\n", "            pass\n"),
+    # ---------------------------------------------------------------- propagate_indices
+    Mutant("every check is taken for proved", "propagate_indices", INDICES, 'if t.kind == "require" and is_const(t.cond, True):', 'if t.kind == "require":'),
+    Mutant("a check that never holds is taken for proved", "propagate_indices", INDICES, "is_const(t.cond, True)", "is_const(t.cond)"),
+    Mutant("a check whose value cannot be negative is taken for proved", "propagate_indices", INDICES, "is_const(t.cond, True)", "(is_const(t.cond, True) or t.lo == 0)"),
+    # ---------------------------------------------------------------- compose_views
+    Mutant("what is computed from a load counts as a view of it", "compose_views", VIEWS, 't.body.op == "load" and not t.body.deps', 't.body.op in ("load", "load_or_zero")'),
+    # ---------------------------------------------------------------- choose_layout
+    Mutant("a layout changes, and its readers do not", "choose_layout", LAYOUT, "where = permuted(idx, last[t]) if t in last else idx", "where = idx"),
+    Mutant("readers of a changed layout permute the wrong axis", "choose_layout", LAYOUT, "return (*idx[:k], *idx[k + 1 :], idx[k])", "return (idx[k], *idx[:k], *idx[k + 1 :])"),
+    Mutant("the body of a changed layout is not permuted", "choose_layout", LAYOUT, "(*i[:k], i[-1], *i[k:-1])", "i"),
+    Mutant("a changed layout loses the guard of its readers", "choose_layout", LAYOUT, '(load if how == "load" else load_or_zero)(made, *where)', "load(made, *where)"),
+    Mutant("the layout of an output is changed", "choose_layout", LAYOUT, 'if t.kind == "let" and t not in fixed and len(t.shape) > 1}', 'if t.kind == "let" and len(t.shape) > 1}'),
+    # ---------------------------------------------------------------- split_exact_folds, which runs when a plan is chosen
+    Mutant("float sums are split into lanes", "schedule", SPLIT, "or not row.monoid.is_exact(e.dtype) ", ""),
+    Mutant("a split fold reads a lane twice", "schedule", SPLIT, "v: lanes * k + ix(lane)", "v: lanes * k + ix(lane) // 2"),
+    Mutant("a split fold reads its lanes with the wrong stride", "schedule", SPLIT, "v: lanes * k + ix(lane)", "v: (lanes - 1) * k + ix(lane)"),
+    Mutant("a split fold forgets its rest", "schedule", SPLIT, "return lang.fold(v.n % lanes, total,", "return lang.fold(0, total,"),
+    Mutant("the rest of a split fold starts at the front", "schedule", SPLIT, "{v: k + whole * lanes}", "{v: k + 0 * lanes}"),
+    Mutant("a split fold forgets what it started from", "schedule", SPLIT, "total = results[0] if init is neutral else combine(init, results[0])", "total = results[0]"),
+    Mutant("a split fold counts its start in every lane", "schedule", SPLIT, "partial = lang.fold(whole, neutral,", "partial = lang.fold(whole, init,"),
+    Mutant("the tree over lanes leaves one out", "schedule", SPLIT, "for j in range(lanes)]", "for j in range(lanes // 2)]"),
+    Mutant("a step that reads its accumulator twice is split", "schedule", SPLIT, 'return None if any(x.op == "acc" for x in lang.walk((term,))) else row.monoid', "return row.monoid"),
+    # ---------------------------------------------------------------- loop merging, which runs when a plan is chosen
+    Mutant("merged axes are taken apart the wrong way round", "schedule|cpp", MERGE, "(*i[:j], i[j] // b, i[j] % b, *i[j + 1 :])", "(*i[:j], i[j] % b, i[j] // b, *i[j + 1 :])"),
+    Mutant("axes are merged though a value depends on them", "schedule|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "load_or_zero":'),
+    Mutant("axes are merged though a guarded load depends on them", "schedule|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "idx":'),
+    Mutant("axes are merged though an address divides by them", "schedule|cpp", MERGE, "return any(v in d.free for d in divisions(address))", "return False"),
+    Mutant("axes are merged where one of several lets allows it", "schedule|cpp", MERGE, "if all(m is not None for m in merged):", "if any(m is not None for m in merged):"),
+    Mutant("a dropped axis of size 1 takes its neighbour along", "schedule|cpp", MERGE, "for k, v in enumerate(axes(t.shape)) if k in new}", "for k, v in enumerate(axes(t.shape)[: len(new)]) if k in new}"),
+    # ---------------------------------------------------------------- lowering
+    Mutant("lowering loses the checks that no result reads", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, (), graph.name)"),
+    Mutant("lowering keeps the last check only", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[-1:], graph.name)"),
+    Mutant("lowering reverses the order of checks", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[::-1], graph.name)"),
+    Mutant("lowering mixes up two results", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results[::-1], effects, graph.name)"),
+)  # fmt: skip

@@ -1,0 +1,210 @@
+"""One process, one mutant: every check of the compiler is run under it until one of them says that something is wrong.
+
+    audit        questions to the simplifier, the intervals and the prover, whose answers are found by evaluating every point
+    obligations  a program that the prover must refuse is refused; a program that it proves has no access out of bounds
+    validation   the program after each pass and the loop nest equal the program before, for all inputs
+    comparison   every stage of random programs against the meaning, bit for bit
+    torch        the meaning of operators against PyTorch's
+
+What a check by tolerance would have said of the same programs and inputs is asked too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.fuzz.mutants.mutant import Mutant, plant
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from assay.fuzz.oracle import Judged
+    from assay.fuzz.worker import Judge
+
+BATCH = 20  # programs between two looks at the other checks
+AUDITED = 60  # questions to each part in a batch
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    `by`         the check that caught it, "" where none did
+    `part`       what that check named
+    `programs`   how many were drawn until then
+    `operators`  of the program that shows it, after shrinking (0 where no program was needed)
+    `tolerated`  the rules of TOLERANCES that saw nothing wrong in the same programs on the same inputs
+    """
+
+    name: str
+    by: str = ""
+    part: str = ""
+    programs: int = 0
+    operators: int = 0
+    text: str = ""
+    tolerated: tuple[str, ...] = ()
+    seconds: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def caught(self) -> bool:
+        return bool(self.by)
+
+
+# ------------------------------------------------------------------------------------------------ rules with a tolerance
+
+
+def allclose(got: np.ndarray, expected: np.ndarray) -> bool:
+    """|got - expected| <= 1e-3 + 1e-2 |expected|, NaN where NaN is expected."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return got.shape == expected.shape and bool(np.allclose(_wide(got), _wide(expected), rtol=1e-2, atol=1e-3, equal_nan=True))
+
+
+def assert_close(got: np.ndarray, expected: np.ndarray) -> bool:
+    """|got - expected| <= atol + rtol |expected| with the defaults of torch.testing.assert_close for the type."""
+    import numpy as np
+
+    rtol, atol = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}.get(
+        str(expected.dtype), (0.0, 0.0)
+    )
+    with np.errstate(all="ignore"):
+        return (got.shape, got.dtype) == (expected.shape, expected.dtype) and bool(
+            np.allclose(_wide(got), _wide(expected), rtol=rtol, atol=atol, equal_nan=True)
+        )
+
+
+def sums(got: np.ndarray, expected: np.ndarray) -> bool:
+    """The sums of all elements are within 1 % of each other (both NaN, or the same infinity, count as equal)."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(_wide(got).sum(), _wide(expected).sum(), rtol=1e-2, atol=1e-3, equal_nan=True))
+
+
+def _wide(a: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return a if a.dtype.kind in "iu" else a.astype(np.float64)
+
+
+TOLERANCES: dict[str, Callable[[np.ndarray, np.ndarray], bool]] = {
+    "allclose(1e-2, 1e-3)": allclose, "assert_close": assert_close, "sums": sums,
+}  # fmt: skip
+
+
+def tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
+    """The rules by which the compiled results of all these programs are right."""
+    from assay.compiler import build
+    from assay.examine import examine
+    from assay.fuzz.recipe import tensors
+    from assay.semantics.denote import run
+
+    left = dict(TOLERANCES)
+    for j in judged:
+        if j.report is None:
+            return ()  # it did not compile, did not run, or raised: any test sees that
+        for xs in j.inputs:
+            try:
+                examined = examine(j.recipe, tuple(tensors(xs)))
+                got = list(build(examined.final)(xs))
+                expected = run(examined.program, xs)
+            except Exception:
+                return ()
+            left = {n: rule for n, rule in left.items() if all(map(rule, got, expected))}
+    return tuple(left)
+
+
+# ------------------------------------------------------------------------------------------------ the checks
+
+
+def _by_audit(first: int) -> Outcome | None:
+    from assay.fuzz.audit import audit
+
+    found = audit(AUDITED, first * AUDITED)
+    return Outcome("", "audit", found.part, 0, 0, str(found)) if found is not None else None
+
+
+def _by_torch(mutant: Mutant) -> Outcome | None:
+    """Overloads of the module that the mutant is in; all of them where it is none of the operators'."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return None
+    from assay.fuzz.against_torch import compared, disagreements, pointwise
+
+    module = ".".join(("assay", *mutant.file.removesuffix(".py").split("/")))
+    for special, listed in ((0.0, compared()), (0.3, pointwise())):
+        for o in listed:
+            if o.meaning.__module__ == module or "operators" not in module:
+                for text in disagreements(o, special=special):
+                    return Outcome("", "torch", "operators", 0, 1, text)
+    return None
+
+
+def _by_comparison(first: int, worker: Judge, trials: int) -> Outcome | None:
+    from assay.fuzz.campaign import QUICK
+    from assay.fuzz.generate import random_recipe
+    from assay.fuzz.shrink import shrink
+
+    judged = worker.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
+    wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported]
+    if not wrong:
+        return None
+    k, one = wrong[0]
+    small = shrink(one, worker, trials=trials, flags=QUICK)
+    shown = str(small.report.witness) if small.report is not None else small.error
+    return Outcome("", "comparison", small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
+                   tolerated([j for _, j in wrong]))  # fmt: skip
+
+
+def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
+    """Run this process as the mutant and look for what is wrong, until something is or `programs` have been drawn."""
+    start = time.perf_counter()
+    plant(mutant)
+    try:
+        found = _search(mutant, programs, trials)
+    except Exception as error:  # a check that raises has noticed too
+        where = _where(error)
+        found = Outcome("", "error", where, 0, 0, f"{type(error).__name__}: {error}")
+    found = found or Outcome("", programs=programs)
+    return Outcome(**{**asdict(found), "name": mutant.name, "seconds": time.perf_counter() - start})
+
+
+def _search(mutant: Mutant, programs: int, trials: int) -> Outcome | None:
+    from assay.fuzz.worker import Judge
+
+    if mutant.part == "operators" and (found := _by_torch(mutant)) is not None:
+        return found
+    worker = Judge()
+    for first in range(0, programs, BATCH):
+        found = _by_audit(first) or _by_comparison(first, worker, trials)
+        if found is not None:
+            return found
+    return None
+
+
+def _where(error: BaseException) -> str:
+    """The innermost frame of Assay's own that raised."""
+    import traceback
+
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/assay/" in f.filename and "/fuzz/" not in f.filename]
+    return frames[-1].filename.partition("/assay/")[2] if frames else ""
+
+
+def main() -> None:
+    """`python -m assay.fuzz.mutants.hunt NAME PROGRAMS`: the outcome as one line of JSON, the last that is printed."""
+    from assay.fuzz.mutants.faults import MUTANTS
+
+    name, programs = sys.argv[1], int(sys.argv[2])
+    print(json.dumps(asdict(hunt(MUTANTS[name], programs))))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -273,6 +273,57 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
     guarded(command, as_json=json)
 
 
+Words = Annotated[list[str], typer.Argument(metavar="[WORD]...", help="Only mutants with one of these in name, part or file.")]
+Programs = Annotated[int, typer.Option("--programs", help="Random programs a mutant may survive before it counts as missed.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Mutants at once, each in a process of its own.")]
+Record = Annotated[Path, typer.Option("--record", help="Where outcomes are kept: a killed run goes on from there.")]
+
+
+@app.command()
+def mutants(words: Words = [], programs: Programs = 300, jobs: Jobs = 1, record: Record = Path("mutants.jsonl"),
+            only_list: Annotated[bool, typer.Option("--list", help="Show the mutants; run none.")] = False,
+            json: Json = False) -> None:  # fmt: skip
+    """Faults planted in Assay's own source, one at a time: is each caught, by which check, and is the broken part named?
+
+    Exit code 1 if one survives.  An outcome is kept for the source that it was found with.
+    """
+
+    def command() -> int:
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from assay.fuzz.mutants.hunt import Outcome
+        from assay.fuzz.mutants.mutant import Mutant
+        from assay.fuzz.mutants.score import chosen, run_score
+        from assay.report.tables import print_table
+
+        found = chosen(words)
+        if only_list:
+            rows = [{"mutant": m.name, "part": m.part, "file": m.file} for m in found]
+            data = {"verdict": "OK", "exit_code": 0, "mutants": rows}
+            return emit(lambda: print_table(rows, ("mutant", "part", "file")), data, as_json=json)
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:
+            task, missed = bar.add_task("mutants", total=len(found)), 0
+
+            def progress(mutant: Mutant, outcome: Outcome) -> None:
+                nonlocal missed
+                missed += not outcome.caught
+                bar.update(task, advance=1, description=f"{missed} survived")
+
+            score = run_score(found, programs, record=record, jobs=jobs, progress=progress)
+
+        def text() -> None:
+            titles = ("mutant", "part", "caught by", "named", "programs", "operators")
+            print_table([dict(zip(titles, map(str, row), strict=True)) for row in score.table()], titles)
+            sys.stdout.write(f"\n{score}\n")
+
+        return emit(text, score.to_json(), as_json=json)
+
+    guarded(command, as_json=json)
+
+
 @app.command()
 def ops(name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only operators whose name contains this.")] = "",
         scalar: Annotated[bool, typer.Option("--scalar", help="The table of scalar functions instead.")] = False,

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.fuzz.mutants.mutant import Mutant, plant
@@ -64,7 +64,8 @@ def allclose(got: np.ndarray, expected: np.ndarray) -> bool:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        return got.shape == expected.shape and bool(np.allclose(_wide(got), _wide(expected), rtol=1e-2, atol=1e-3, equal_nan=True))
+        close = np.allclose(_wide(got), _wide(expected), rtol=1e-2, atol=1e-3, equal_nan=True)
+        return got.shape == expected.shape and bool(close)
 
 
 def assert_close(got: np.ndarray, expected: np.ndarray) -> bool:
@@ -113,7 +114,7 @@ def tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
         for xs in j.inputs:
             try:
                 examined = examine(j.recipe, tuple(tensors(xs)))
-                got = list(build(examined.final)(xs))
+                got = list(build(examined.final, backend="cpp")(xs))
                 expected = run(examined.program, xs)
             except Exception:
                 return ()
@@ -174,7 +175,7 @@ def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
         where = _where(error)
         found = Outcome("", "error", where, 0, 0, f"{type(error).__name__}: {error}")
     found = found or Outcome("", programs=programs)
-    return Outcome(**{**asdict(found), "name": mutant.name, "seconds": time.perf_counter() - start})
+    return replace(found, name=mutant.name, seconds=time.perf_counter() - start)
 
 
 def _search(mutant: Mutant, programs: int, trials: int) -> Outcome | None:

@@ -140,7 +140,8 @@ def run_one(mutant: Mutant, programs: int, seconds: float = SECONDS) -> Outcome:
 
 
 def _outcome(data: dict[str, Any]) -> Outcome:
-    return Outcome(**{**data, "tolerated": tuple(data["tolerated"])})
+    values: dict[str, Any] = data | {"tolerated": tuple(data["tolerated"])}
+    return Outcome(**values)
 
 
 def _read(record: Path, key: str) -> dict[str, Outcome]:

@@ -1,0 +1,48 @@
+"""Audits: the simplifier, the intervals and the prover say nothing that evaluation contradicts, and would be caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.core import index as index_language
+from assay.fuzz import audit as audits
+from assay.fuzz.audit import AUDITS, audit
+from assay.verify import integers
+from assay.verify.integers import Answer
+
+
+def test_nothing_contradicts_evaluation() -> None:
+    assert audit(120, 0) is None
+
+
+@pytest.mark.full
+def test_nothing_contradicts_evaluation_at_length() -> None:
+    assert audit(5000, 1000) is None
+
+
+def first(name: str, count: int = 400) -> str:
+    return next((found.part for s in range(count) if (found := AUDITS[name](s)) is not None), "")
+
+
+def test_a_wrong_rule_of_the_simplifier_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_language, "_plain_interval", lambda c, terms: (c, c + sum(abs(k) for _, k in terms)))
+    monkeypatch.setattr(index_language, "_ixs", {})
+    assert first("index") == "index"
+
+
+def test_an_unsound_interval_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = audits.run
+
+    def run(p, arrays):  # type: ignore[no-untyped-def]
+        return [x.astype(np.int64) + (1 << 40) for x in right(p, arrays)]
+
+    monkeypatch.setattr(audits, "run", run)
+    assert first("intervals", 3) == "intervals"
+
+
+@pytest.mark.parametrize("answer", [Answer("proved", "hope"), Answer("refuted", "fear", {}), Answer("proved", "z3", unreachable=True)])
+def test_a_prover_that_guesses_is_seen(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
+    assert integers.decide is audits.decide
+    monkeypatch.setattr(audits, "decide", lambda goal, hypotheses: answer)
+    assert first("prover", 40) == "prover"

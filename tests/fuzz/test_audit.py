@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.core import index as index_language
 from assay.fuzz import audit as audits
 from assay.fuzz.audit import AUDITS, audit
 from assay.verify import integers
@@ -25,12 +24,6 @@ def first(name: str, count: int = 400) -> str:
     return next((found.part for s in range(count) if (found := AUDITS[name](s)) is not None), "")
 
 
-def test_a_wrong_rule_of_the_simplifier_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_language, "_plain_interval", lambda c, terms: (c, c + sum(abs(k) for _, k in terms)))
-    monkeypatch.setattr(index_language, "_ixs", {})
-    assert first("index") == "index"
-
-
 def test_an_unsound_interval_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = audits.run
 
@@ -41,7 +34,10 @@ def test_an_unsound_interval_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first("intervals", 3) == "intervals"
 
 
-@pytest.mark.parametrize("answer", [Answer("proved", "hope"), Answer("refuted", "fear", {}), Answer("proved", "z3", unreachable=True)])
+GUESSES = [Answer("proved", "hope"), Answer("refuted", "fear", {}), Answer("proved", "z3", unreachable=True)]
+
+
+@pytest.mark.parametrize("answer", GUESSES)
 def test_a_prover_that_guesses_is_seen(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     assert integers.decide is audits.decide
     monkeypatch.setattr(audits, "decide", lambda goal, hypotheses: answer)

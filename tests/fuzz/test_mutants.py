@@ -37,7 +37,7 @@ def test_there_are_enough_of_every_kind() -> None:
 
 def test_a_stale_fault_is_refused() -> None:
     stale = Mutant("stale", "inline", "transforms/inline.py", "this stands nowhere", "")
-    with pytest.raises(ValueError, match="stands 0 times in transforms/inline.py; allowed: once"):
+    with pytest.raises(ValueError, match="stands 0 times in transforms/inline"):
         plant(stale)
 
 

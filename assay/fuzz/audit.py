@@ -18,7 +18,7 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.index import Ix, evaluate, ix, variable
-from assay.core.lang import E, convert, index, input, load, op, program, select, tensor
+from assay.core.lang import E, as_index, const, convert, index, input, load, op, program, select, tensor
 from assay.semantics.denote import run
 from assay.verify.integers import Goal, Hypothesis, decide
 
@@ -154,9 +154,26 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _condition(rng: random.Random, box: _Box) -> tuple[E, np.ndarray]:
+def _computed(rng: random.Random, box: _Box, sizes: tuple[int, ...], depth: int) -> tuple[Ix, np.ndarray]:
+    """A random index: written as one, or computed by integer operations, whose values are those of the denotation."""
+    if rng.random() < 0.5:
+        return _index(rng, box, depth)
+    d = rng.choice((dt.i64, dt.i64, dt.i32, dt.i8))
+    made: list[E] = []
+
+    def body(*i: Ix) -> E:
+        leaves = {t: [convert(index(v), t) for v in i] + [const(rng.randint(-5, 12), t)] if t.lo < 0 else
+                  [convert(index(v), t) for v in i] for t in INTEGERS}  # fmt: skip
+        made.append(convert(_expression(rng, leaves, d, depth), dt.i64))
+        return made[0]
+
+    (values,) = run(program([], [tensor(sizes, body)]), [])
+    return as_index(made[0]), values.ravel()
+
+
+def _condition(rng: random.Random, box: _Box, sizes: tuple[int, ...]) -> tuple[E, np.ndarray]:
     name = rng.choice(COMPARE)
-    (a, x), (b, y) = _index(rng, box, 2), _index(rng, box, 2)
+    (a, x), (b, y) = _computed(rng, box, sizes, 2), _index(rng, box, 2)
     return op(name, index(a), index(b)), COMPARISONS[name](x, y)
 
 
@@ -169,11 +186,11 @@ def audit_prover(seed: int) -> Contradiction | None:
     hypotheses: list[Hypothesis] = []
     holds = np.ones(len(box.columns[0]), np.bool_)
     for _ in range(rng.randint(0, 3)):
-        e, truth = _condition(rng, box)
+        e, truth = _condition(rng, box, sizes)
         positive = rng.random() < 0.7
         hypotheses.append((e, positive))
         holds &= truth == positive
-    i, values = _index(rng, box, 3)
+    i, values = _computed(rng, box, sizes, 3)
     within = values[holds]
     lo, hi = (int(within.min()), int(within.max())) if within.size else (0, 0)
     lo, hi = lo + rng.choice((0, 0, 0, 1)), hi - rng.choice((0, 0, 0, 1))

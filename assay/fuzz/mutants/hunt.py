@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.fuzz.worker import Judge
 
 BATCH = 20  # programs between two looks at the other checks
-AUDITED = 60  # questions to each part in a batch
+AUDITED = 30  # rounds of questions in a batch
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """One process, one mutant: every check of the compiler is run under it until one of them says that something is wrong.
 
+    torch        the meaning of operators against PyTorch's (for mutants of it)
     audit        questions to the simplifier, the intervals and the prover, whose answers are found by evaluating every point
-    obligations  a program that the prover must refuse is refused; a program that it proves has no access out of bounds
-    validation   the program after each pass and the loop nest equal the program before, for all inputs
-    comparison   every stage of random programs against the meaning, bit for bit
-    torch        the meaning of operators against PyTorch's
+    proof        the obligations of random programs after each pass, and each pass against the program before it, for all inputs
+    comparison   every stage of the same programs against the meaning, bit for bit, as they are run
 
 What a check by tolerance would have said of the same programs and inputs is asked too.
 """
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 30  # rounds of questions in a batch
+WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
 def _by_audit(first: int) -> Outcome | None:
     from assay.fuzz.audit import audit
 
-    found = audit(AUDITED, first * AUDITED)
+    found = audit(AUDITED, first)
     return Outcome("", "audit", found.part, 0, 0, str(found)) if found is not None else None
 
 
@@ -149,20 +149,21 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
     return None
 
 
-def _by_comparison(first: int, worker: Judge, trials: int) -> Outcome | None:
+def _by_programs(by: str, judge: Judge, first: int, trials: int) -> Outcome | None:
+    """Programs first .. first + BATCH - 1; of those judged wrong, one shows it, made small."""
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.generate import random_recipe
     from assay.fuzz.shrink import shrink
 
-    judged = worker.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
+    judged = judge.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
     wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported]
     if not wrong:
         return None
     k, one = wrong[0]
-    small = shrink(one, worker, trials=trials, flags=QUICK)
+    small = shrink(one, judge, trials=trials, flags=QUICK)
     shown = str(small.report.witness) if small.report is not None else small.error
-    return Outcome("", "comparison", small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
-                   tolerated([j for _, j in wrong]))  # fmt: skip
+    return Outcome("", by, small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
+                   tolerated([j for _, j in wrong[:WEAK]]))  # fmt: skip
 
 
 def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
@@ -179,13 +180,18 @@ def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
 
 
 def _search(mutant: Mutant, programs: int, trials: int) -> Outcome | None:
+    from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
     if mutant.part == "operators" and (found := _by_torch(mutant)) is not None:
         return found
-    worker = Judge()
+    proofs, runs = Proofs(), Judge()
     for first in range(0, programs, BATCH):
-        found = _by_audit(first) or _by_comparison(first, worker, trials)
+        found = (
+            _by_audit(first // BATCH * AUDITED)
+            or _by_programs("proof", proofs, first, trials)
+            or _by_programs("comparison", runs, first, trials)
+        )
         if found is not None:
             return found
     return None

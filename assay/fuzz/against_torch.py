@@ -48,6 +48,7 @@ NOT_COMPARED = {
     "empty": "the contents are not defined there",
     "empty_like": "the contents are not defined there",
     "new_empty": "the contents are not defined there",
+    "assume": "there is none there",
     "normalize": "a Python function there",
     "softsign": "a Python function there",
     "tanhshrink": "a Python function there",

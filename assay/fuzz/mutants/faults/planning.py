@@ -15,7 +15,7 @@ TABLE = (
          ("an inlined let is read at reversed indices", "return inline_load(made[source], idx, how)", "return inline_load(made[source], idx[::-1] if len(set(source.shape)) == 1 else idx, how)"),
          ("a row buffer has one leading index too few", "used[made[r]] = len(r.shape) - 1", "used[made[r]] = max(0, len(r.shape) - 2)")),
     *_in("decide.py",
-         ("the checks of the program are not in the plan", "checks(program, final), program.name)\n    return result", "(), program.name)\n    return result"),
-         ("outputs of the plan are the program's own tensors", "[final.get(t, t) for t in program.outputs]", "list(program.outputs)"),
+         ("the checks of the program are not in the plan", "checks(program, final), program.name, program.guards)", "(), program.name, program.guards)"),
+         ("outputs of the plan are the program's own tensors", "outputs = [final.get(t, t) for t in program.outputs]", "outputs = list(program.outputs)"),
          ("a reader of a packed operand keeps the old one", "            return t\n        return lang.rewrite_tensor(t, on_load, lambda x: final.get(x, x))", "            return t\n        return lang.rewrite_tensor(t, on_load, lambda x: x)")),
 )  # fmt: skip

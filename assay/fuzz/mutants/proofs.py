@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.backends.build import FLAGS
+from assay.backends.cpp import scheduled
 from assay.backends.schedule import choose
 from assay.backends.target import host
 from assay.core.errors import Unsupported
@@ -14,6 +15,7 @@ from assay.fuzz.recipe import Recipe, tensors
 from assay.fuzz.worker import Judge
 from assay.transforms.pipeline import Stage
 from assay.verify import bounds
+from assay.verify.coverage import prove_schedule
 from assay.verify.layered import Arrays, Report
 from assay.verify.validate import validate
 
@@ -40,9 +42,10 @@ def _judged(recipe: Recipe, inputs: tuple[Arrays, ...]) -> Judged:
 def _fault(stages: Sequence[Stage]) -> str:
     """`stage: what is not proved`, or nothing."""
     programs = [(s.name, s.program) for s in stages]
-    final = programs[-1][1]
+    final, plan = programs[-1][1], None
     if all(t.size for t in final.tensors):
-        programs.append(("schedule", choose(final, host())[0]))
+        chosen, plan = choose(final, host())
+        programs.append(("schedule", chosen))
     for (_, before), (name, after) in zip((programs[0], *programs), programs, strict=False):
         found = validate(before, after)
         if not found.proved:
@@ -50,4 +53,5 @@ def _fault(stages: Sequence[Stage]) -> str:
         owed = bounds.prove(after)
         if not owed.verdict.ok:
             return f"{name}: {owed.verdict}"
-    return ""
+    nests = prove_schedule(scheduled(programs[-1][1], plan)) if plan is not None else None
+    return f"nest: {nests}" if nests is not None and not nests.proved else ""

@@ -2,7 +2,7 @@
 
 from assay.fuzz.mutants.mutant import Mutant
 
-PART = "cpp"
+PART = "cpp|nest|emit"
 
 
 def _in(file: str, *faults: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -79,7 +79,7 @@ TABLE = (
          ("values of other types are taken for one", "key = (op, args, attr, dtype)\n", "key = (op, args, attr)\n"),
          ("the states of a scan begin at its second element", "lead = (*self.index[: t.axis], ix(0), *self.index[t.axis :])", "lead = (*self.index[: t.axis], ix(min(1, t.shape[t.axis] - 1)), *self.index[t.axis :])")),
     *_in("cpp/text/types.h",
-         ("the upper half of a vector of doubles is stored twice", "AI void stD(double*p,D v){*(DHu*)p=v.a;*(DHu*)(p+@H)=v.b;}", "AI void stD(double*p,D v){*(DHu*)p=v.b;*(DHu*)(p+@H)=v.b;}"),
+         ("the upper half of a vector of doubles is stored twice", "*(DHu*)p=v.a;*(DHu*)(p+@H)=v.b;", "*(DHu*)p=v.b;*(DHu*)(p+@H)=v.b;"),
          ("long integers are compared by their lower halves", "B2(L,<,L) B2(L,<=,L)", "B2(L,<,L) AI L operator<=(L x,L y){return L{(x.a<=y.a),(x.a<=y.a)};}")),
     *_in("cpp/text/operations.h",
          ("the maximum of a vector forgets NaN", "AI F max_(F a,F b){F r=(F)((I)gt(a,b)&(I)gt(b,a));return unordered(a,b)?a+b:r;}", "AI F max_(F a,F b){return (F)((I)gt(a,b)&(I)gt(b,a));}"),

@@ -53,12 +53,12 @@ TABLE = (
     Mutant("the tree over lanes leaves one out", "schedule", SPLIT, "for j in range(lanes)]", "for j in range(lanes // 2)]"),
     Mutant("a step that reads its accumulator twice is split", "schedule", SPLIT, 'return None if any(x.op == "acc" for x in lang.walk((term,))) else row.monoid', "return row.monoid"),
     # ---------------------------------------------------------------- loop merging, which runs when a plan is chosen
-    Mutant("merged axes are taken apart the wrong way round", "schedule|cpp", MERGE, "(*i[:j], i[j] // b, i[j] % b, *i[j + 1 :])", "(*i[:j], i[j] % b, i[j] // b, *i[j + 1 :])"),
-    Mutant("axes are merged though a value depends on them", "schedule|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "load_or_zero":'),
-    Mutant("axes are merged though a guarded load depends on them", "schedule|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "idx":'),
-    Mutant("axes are merged though an address divides by them", "schedule|cpp", MERGE, "return any(v in d.free for d in divisions(address))", "return False"),
-    Mutant("axes are merged where one of several lets allows it", "schedule|cpp", MERGE, "if all(m is not None for m in merged):", "if any(m is not None for m in merged):"),
-    Mutant("a dropped axis of size 1 takes its neighbour along", "schedule|cpp", MERGE, "for k, v in enumerate(axes(t.shape)) if k in new}", "for k, v in enumerate(axes(t.shape)[: len(new)]) if k in new}"),
+    Mutant("merged axes are taken apart the wrong way round", "schedule|nest|cpp", MERGE, "(*i[:j], i[j] // b, i[j] % b, *i[j + 1 :])", "(*i[:j], i[j] % b, i[j] // b, *i[j + 1 :])"),
+    Mutant("axes are merged though a value depends on them", "schedule|nest|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "load_or_zero":'),
+    Mutant("axes are merged though a guarded load depends on them", "schedule|nest|cpp", MERGE, 'if e.op in ("idx", "load_or_zero"):', 'if e.op == "idx":'),
+    Mutant("axes are merged though an address divides by them", "schedule|nest|cpp", MERGE, "return any(v in d.free for d in divisions(address))", "return False"),
+    Mutant("axes are merged where one of several lets allows it", "schedule|nest|cpp", MERGE, "if all(m is not None for m in merged):", "if any(m is not None for m in merged):"),
+    Mutant("a dropped axis of size 1 takes its neighbour along", "schedule|nest|cpp", MERGE, "for k, v in enumerate(axes(t.shape)) if k in new}", "for k, v in enumerate(axes(t.shape)[: len(new)]) if k in new}"),
     # ---------------------------------------------------------------- lowering
     Mutant("lowering loses the checks that no result reads", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, (), graph.name)"),
     Mutant("lowering keeps the last check only", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[-1:], graph.name)"),

@@ -4,7 +4,7 @@ from assay.fuzz.mutants.mutant import Mutant
 
 
 def _in(file: str, *faults: tuple[str, str, str]) -> tuple[Mutant, ...]:
-    return tuple(Mutant(name, "schedule|cpp", f"backends/schedule/{file}", old, new) for name, old, new in faults)
+    return tuple(Mutant(name, "schedule|nest|cpp", f"backends/schedule/{file}", old, new) for name, old, new in faults)
 
 
 TABLE = (

@@ -27,6 +27,9 @@ ROUNDS = 3
 NESTED = 4
 """How many selects deep their own conditions are added to the facts (the work doubles with each)."""
 
+ARMS = 16
+"""How many selects in all have their own conditions added, for one set of facts: conditions may be selects themselves."""
+
 OPPOSITE = {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
@@ -42,17 +45,20 @@ class Facts:
     `contradictory` when they are seen to exclude each other; then every interval is right.
     """
 
-    def __init__(self, facts: Iterable[Fact] = (), *, depth: int = 0) -> None:
-        self.depth = depth
-        self.conditions: dict[E, bool] = {}
-        self.contradictory = False
-        self._atoms: dict[Atom, Interval] = {}
-        self._values: dict[E, Interval] = {}
-        self._sums: dict[index_.Terms, Interval] = {}
+    def __init__(self, facts: Iterable[Fact] = (), *, outer: Facts | None = None) -> None:
+        self.conditions: dict[E, bool] = dict(outer.conditions) if outer else {}
+        self.contradictory = outer is not None and outer.contradictory
+        self._atoms: dict[Atom, Interval] = dict(outer._atoms) if outer else {}
+        self._values: dict[E, Interval] = dict(outer._values) if outer else {}
+        self._sums: dict[index_.Terms, Interval] = dict(outer._sums) if outer else {}
         self._memo: dict[E, Interval] = {}
+        self.depth = outer.depth + 1 if outer else 0
+        self._arms: list[int] = outer._arms if outer else [ARMS]  # left, for all that are nested in one another
+        known = set(self.conditions)
         for e, holds in facts:
             self._state(e, holds=holds)
-        comparisons = [(e, holds) for e, holds in self.conditions.items() if e.op in OPPOSITE and e.args[0].dtype.is_integer]
+        comparisons = [(e, holds) for e, holds in self.conditions.items()
+                       if e not in known and e.op in OPPOSITE and e.args[0].dtype.is_integer]  # fmt: skip
         for _ in range(ROUNDS if comparisons else 0):
             for e, holds in comparisons:
                 self._compare(e.op if holds else OPPOSITE[e.op], as_index(e.args[0]), as_index(e.args[1]))
@@ -204,10 +210,10 @@ class Facts:
         lo, hi = self._by_nodes(condition)
         if lo == hi:
             return self._by_nodes(a if lo else b)
-        if self.depth == NESTED:
+        if self.depth == NESTED or not self._arms[0]:
             return min(a.lo, b.lo), max(a.hi, b.hi)
-        known = tuple(self.conditions.items())
-        arms = [(x, Facts((*known, (condition, holds)), depth=self.depth + 1)) for x, holds in ((a, True), (b, False))]
+        self._arms[0] -= 1
+        arms = [(x, Facts([(condition, holds)], outer=self)) for x, holds in ((a, True), (b, False))]
         ends = [f.interval(x) for x, f in arms if not f.contradictory] or [(e.lo, e.hi)]
         return min(x[0] for x in ends), max(x[1] for x in ends)
 

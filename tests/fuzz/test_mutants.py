@@ -64,8 +64,8 @@ def test_nothing_on_disk_changes_and_no_byte_code_is_left() -> None:
 @pytest.mark.parametrize(
     ("name", "by", "part"),
     [
-        ("a division of a remainder is rounded up", "audit", "index"),
-        ("a layout changes, and its readers do not", "comparison", "choose_layout"),
+        ("a nested quotient has the outer divisor only", "audit", "index"),
+        ("a layout changes, and its readers do not", "proof", "choose_layout"),
         ("less or equal is less", "comparison", "cpp"),
     ],
 )

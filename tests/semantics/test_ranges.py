@@ -186,3 +186,22 @@ def test_the_property_can_fail(monkeypatch):
 
 def test_types():
     assert interval(op("lt", X, 3), []) == (bool_.lo, bool_.hi)
+
+
+def test_conditions_that_are_choices_of_choices_take_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every condition of a choice is stated in its arms, and may be a choice itself: sets of facts may not multiply."""
+    made = 0
+    right = Facts.__init__
+
+    def counted(self: Facts, *args: object, **kwargs: object) -> None:
+        nonlocal made
+        made += 1
+        right(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Facts, "__init__", counted)
+    t = input("t", (64,), i64)
+    e = load(t, 0)
+    for k in range(1, 40):
+        e = select(op("lt", e, load(t, k)), op("max", e, k), op("min", e, load(t, k)))
+    assert interval(e, [(op("lt", e, const(7, i64)), True)]) == (i64.lo, 6)
+    assert made <= 1 + 2 * ranges.ARMS

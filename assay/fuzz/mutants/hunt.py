@@ -22,8 +22,9 @@ from assay.fuzz.mutants.mutant import Mutant, plant
 if TYPE_CHECKING:
     import numpy as np
 
-    from assay.fuzz.oracle import Judged
+    from assay.fuzz.recipe import Recipe
     from assay.fuzz.worker import Judge
+    from assay.verify.layered import Arrays
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 30  # rounds of questions in a batch
@@ -100,26 +101,42 @@ TOLERANCES: dict[str, Callable[[np.ndarray, np.ndarray], bool]] = {
 }  # fmt: skip
 
 
-def tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
-    """The rules by which the compiled results of all these programs are right."""
-    from assay.compiler import build
+def tolerated(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]]) -> tuple[str, ...]:
+    """The rules by which the compiled results of all these programs are right; none where compiling or running them raises."""
+    from assay.backends.cpp import compile_many
+    from assay.backends.schedule import choose
+    from assay.backends.target import host
     from assay.examine import examine
+    from assay.fuzz.campaign import QUICK
     from assay.fuzz.recipe import tensors
     from assay.semantics.denote import run
 
     left = dict(TOLERANCES)
-    for j in judged:
-        if j.report is None:
-            return ()  # it did not compile, did not run, or raised: any test sees that
-        for xs in j.inputs:
-            try:
-                examined = examine(j.recipe, tuple(tensors(xs)))
-                got = list(build(examined.final, backend="cpp")(xs))
-                expected = run(examined.program, xs)
-            except Exception:
-                return ()
-            left = {n: rule for n, rule in left.items() if all(map(rule, got, expected))}
+    try:
+        made = [examine(r, tuple(tensors(xs[0]))) for r, xs in zip(recipes, inputs, strict=True)]
+        chosen = [choose(e.final, host()) if all(t.size for t in e.final.tensors) else (e.final, None) for e in made]
+        compiled = compile_many([p for p, _ in chosen], plans=[plan for _, plan in chosen], flags=QUICK)
+        for examined, executable, arrays in zip(made, compiled, inputs, strict=True):
+            for xs in arrays:
+                expected = _outcome(lambda xs=xs, e=examined: run(e.program, xs))
+                got = _outcome(lambda xs=xs, f=executable: list(f(xs)))
+                if expected is None or got is None:
+                    left = left if expected is got else {}
+                    continue
+                left = {n: rule for n, rule in left.items() if all(map(rule, got, expected))}
+    except Exception:
+        return ()
     return tuple(left)
+
+
+def _outcome(f: Callable[[], Arrays]) -> Arrays | None:
+    """The results, or None where a check of the program fails."""
+    from assay.semantics.failure import RequireError
+
+    try:
+        return f()
+    except RequireError:
+        return None
 
 
 # ------------------------------------------------------------------------------------------------ the checks
@@ -127,9 +144,14 @@ def tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
 
 def _by_audit(first: int) -> Outcome | None:
     from assay.fuzz.audit import audit
+    from assay.fuzz.generate import random_recipe
+    from assay.fuzz.oracle import draw_many_arrays
 
     found = audit(AUDITED, first)
-    return Outcome("", "audit", found.part, 0, 0, str(found)) if found is not None else None
+    if found is None:
+        return None
+    recipes = [random_recipe(s) for s in range(BATCH)]
+    return Outcome("", "audit", found.part, 0, 0, str(found), tolerated(recipes, draw_many_arrays(recipes, 0)))
 
 
 def _by_torch(mutant: Mutant) -> Outcome | None:
@@ -138,14 +160,16 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
 
     if find_spec("torch") is None:
         return None
-    from assay.fuzz.against_torch import compared, disagreements, pointwise
+    from assay.fuzz.against_torch import compared, disagreements, pointwise, results
 
     module = ".".join(("assay", *mutant.file.removesuffix(".py").split("/")))
     for special, listed in ((0.0, compared()), (0.3, pointwise())):
-        for o in listed:
-            if o.meaning.__module__ == module or "operators" not in module:
-                for text in disagreements(o, special=special):
-                    return Outcome("", "torch", "operators", 0, 1, text)
+        own = [o for o in listed if o.meaning.__module__ == module or "operators" not in module]
+        for o in own:
+            for text in disagreements(o, special=special):
+                pairs = [pair for x in own for _, ours, theirs in results(x, special=special) for pair in zip(ours, theirs, strict=False)]
+                left = tuple(n for n, rule in TOLERANCES.items() if all(rule(a, b) for a, b in pairs))
+                return Outcome("", "torch", "operators", 0, 1, text, left)
     return None
 
 
@@ -163,7 +187,7 @@ def _by_programs(by: str, judge: Judge, first: int, trials: int) -> Outcome | No
     small = shrink(one, judge, trials=trials, flags=QUICK)
     shown = str(small.report.witness) if small.report is not None else small.error
     return Outcome("", by, small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
-                   tolerated([j for _, j in wrong[:WEAK]]))  # fmt: skip
+                   tolerated(*zip(*((j.recipe, j.inputs) for _, j in wrong[:WEAK]), strict=True)))  # fmt: skip
 
 
 def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay.backends.build import directory
+from assay.backends.schedule.machine import machine
 from assay.core.errors import UserError
 from assay.fuzz.mutants.faults import MUTANTS
 from assay.fuzz.mutants.hunt import TOLERANCES, Outcome
@@ -126,6 +129,7 @@ def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: i
 def run_one(mutant: Mutant, programs: int, seconds: float = SECONDS) -> Outcome:
     """The outcome of a mutant, in a process with a build cache of its own."""
     with tempfile.TemporaryDirectory() as cache:
+        _give_machine(Path(cache))
         command = [sys.executable, "-m", "assay.fuzz.mutants.hunt", mutant.name, str(programs)]
         environment = {**os.environ, "ASSAY_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
@@ -137,6 +141,14 @@ def run_one(mutant: Mutant, programs: int, seconds: float = SECONDS) -> Outcome:
     if done.returncode:
         raise UserError(f"mutant {mutant.name!r} could not be run:\n{done.stderr.strip()[-2000:]}")
     return _outcome(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _give_machine(cache: Path) -> None:
+    """The speeds of this machine, so that not every process measures them anew."""
+    machine()
+    (cache / "cpp").mkdir()
+    for file in directory().glob("machine-*.json"):
+        shutil.copy(file, cache / "cpp")
 
 
 def _outcome(data: dict[str, Any]) -> Outcome:

@@ -119,7 +119,10 @@ def _range(start: Number, end: Number, step: Number, dtype: DType | None) -> T:
     if result.is_float:
         how = compute_dtype(result)
         return elements((n,), lambda i: const(start, how) + convert(index(i), how) * const(step, how), result)
-    return elements((n,), lambda i: index(i * step + start), result)
+    first, by = (int(v) if isinstance(v, float) else v for v in (start, step))
+    if by == 0:
+        raise UserError(f"step {step} is 0 as {result.name}")
+    return elements((n,), lambda i: index(i * by + first), result)
 
 
 @operator("arange(Scalar end, *, ScalarType? dtype=None) -> Tensor", samples=listed((5, None), (0, None), (2.5, None),
@@ -138,7 +141,7 @@ def arange_start(start: Number, end: Number, dtype: DType | None) -> T:
 
 @operator("arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None) -> Tensor",
           samples=listed((2, 17, 3, None), (5, -5, -2, None), (0, 1, 0.1, None), (1.0, -1.0, -0.25, dt.f64),
-                         (0, 1, 0.125, dt.bf16)))  # fmt: skip
+                         (0, 1, 0.125, dt.bf16), (0.0, 5.0, 1.0, dt.i64), (1.5, 6.0, 1.5, dt.i32)))  # fmt: skip
 def arange_step(start: Number, end: Number, step: Number, dtype: DType | None) -> T:
     """start + i * step, ceil((end - start) / step) of them; floats: the product and the sum rounded."""
     return _range(start, end, step, dtype)

@@ -167,7 +167,8 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
         own = [o for o in listed if o.meaning.__module__ == module or "operators" not in module]
         for o in own:
             for text in disagreements(o, special=special):
-                pairs = [pair for x in own for _, ours, theirs in results(x, special=special) for pair in zip(ours, theirs, strict=False)]
+                made = [found for x in own for found in results(x, special=special)]
+                pairs = [pair for _, ours, theirs in made for pair in zip(ours, theirs, strict=False)]
                 left = tuple(n for n, rule in TOLERANCES.items() if all(rule(a, b) for a, b in pairs))
                 return Outcome("", "torch", "operators", 0, 1, text, left)
     return None

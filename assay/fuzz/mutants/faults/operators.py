@@ -108,7 +108,7 @@ TABLE = (
          ("cross entropy of logits has the other sign", "loss = (1 - y) * x - bent", "loss = (1 - y) * x + bent"),
          ("kl_div forgets the entropy", 'y * op("log", y)) - y * x', "y * 0) - y * x")),
     *_in("creation",
-         ("arange forgets its start", "index(i * int(step) + int(start))", "index(i * int(step))"),
+         ("arange forgets its start", "index(i * by + first)", "index(i * by)"),
          ("linspace misses its end", "last - convert(index(steps - 1 - i), how) * step", "last - convert(index(steps - i), how) * step"),
          ("eye is shifted", 'select(op("eq", index(i), index(j)), one, other)', 'select(op("eq", index(i), index(j + 1)), one, other)')),
 )  # fmt: skip

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 import pytest
 
 from assay.core.lang import requires
 from assay.core.operators import FAMILIES, OPERATORS
+from assay.core.operators.samples import Like, draw
+from assay.semantics.denote import evaluate
+from assay.semantics.failure import RequireError
 from assay.verify.bounds import prove
 
 CHECKED = {  # families with operators that check values: an index, a divisor, a probability read from data
@@ -39,3 +47,27 @@ def test_accesses_are_proved(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_accesses_of_every_sample_are_proved(family):
     assert unproved(family, rows=slice(None)) == []
+
+
+def drawn(v: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    if isinstance(v, Like):
+        yield draw(v, rng)
+    elif isinstance(v, tuple | list):
+        for x in v:
+            yield from drawn(x, rng)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_integers_lie_in_the_ranges_of_their_tensors(family):
+    """What intervals say, and what externs declare, of every integer tensor in the meaning of every overload."""
+    for o in OPERATORS.values():
+        for arguments in o.samples() if o.family == family else ():
+            p = o.program(*arguments)
+            tensors = [t for t in p.tensors if t.dtype.is_integer and t.size]
+            arrays = drawn(arguments, np.random.default_rng(zlib.crc32(o.name.encode())))
+            try:
+                values = evaluate(tensors, dict(zip(p.inputs, arrays, strict=True))) if tensors else []
+            except RequireError:
+                continue
+            for t, v in zip(tensors, values, strict=True):
+                assert t.lo <= v.min() <= v.max() <= t.hi, (o.name, arguments, t)

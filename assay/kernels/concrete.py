@@ -21,7 +21,8 @@ from assay.kernels.source import Module
 from assay.kernels.types import BOOL, I32, PointerType, Type
 from assay.kernels.walker import Env, Return, Walker
 
-WORK = 1 << 26  # elements computed by one replay
+WORK = 1 << 25  # elements computed by one replay
+OPERATION = 256  # the elements that an operation costs beside its own
 RUNS = 1 << 16  # iterations of a for loop
 WAITS = 1 << 10  # iterations of a while loop: it may wait for another program
 
@@ -142,7 +143,7 @@ class Concrete(Walker):
         self.events.append(Event(kind, self.node, getattr(self.node, "lineno", 0), self.ids, **what))
 
     def _made(self, type_: Any, shape: tuple[int, ...], data: Any) -> Value:
-        self.work -= prod(shape)
+        self.work -= OPERATION + prod(shape)
         if self.work < 0:
             raise TooLong
         return Value(type_, shape, data)
@@ -153,6 +154,7 @@ class Concrete(Walker):
         return not self.floats and type_.is_float
 
     def _zero(self, type_: Type, shape: tuple[int, ...]) -> Value:
+        self.work -= OPERATION
         return Value(type_, shape, np.broadcast_to(type_.numpy(0), shape))
 
     def constant(self, v: bool | int | float, type_: Type, shape: tuple[int, ...] = ()) -> Value:  # noqa: FBT001

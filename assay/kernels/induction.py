@@ -148,10 +148,10 @@ class Loops(Walker):
         return after
 
     def _odd(self, c: _Carried, name: str, k: int) -> Poly:
-        p, shape = parts_of(c.start[name])[k]
+        _, shape = parts_of(c.start[name])[k]
         t = c.start[name].type if isinstance(c.start[name], Value) and isinstance(c.start[name].type, Type) else I64
         why = f"{name}, which the loop at line {c.node.lineno} carries and which is not start + iteration * step"
-        return p if t.is_float else self.unknown(I64 if t.is_bool else t, shape, why, *((0, 1) if t.is_bool else ())).data.term
+        return self.unknown(I64, shape, why, 0, 1).data.term if t.is_bool else self.unknown(t, shape, why).data.term
 
     def _found_steps(self, c: _Carried, end: Env) -> bool:
         """Whether the trial run showed the step of another name: what an iteration adds, the same in each."""

@@ -12,7 +12,7 @@ replayed by the concrete interpreter before it is reported.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -308,6 +308,3 @@ def _holds(goal: Cond, hypotheses: tuple[Cond, ...]) -> bool:
 def inside(offset: Poly, count: Poly) -> Cond:
     """0 <= offset < count"""
     return tm.all_of((tm.nonnegative(offset), tm.less(offset, count)))
-
-
-__all__: Iterable[str] = ["KernelProof", "Obligation", "prove", "prove_kernel"]

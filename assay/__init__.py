@@ -27,6 +27,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "assay.core.text": ("parse", "show"),
     "assay.examine": ("check", "explain", "prove"),
     "assay.frontends.capture": ("trace",),
+    "assay.frontends.dynamic": ("Dim",),
     "assay.frontends.creation": ("as_tensor", "from_dlpack", "from_numpy", "tensor"),
     "assay.frontends.random": ("Generator", "default_generator", "manual_seed"),
     "assay.frontends.tensor": ("Tensor",),

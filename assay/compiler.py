@@ -23,8 +23,8 @@ import inspect
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,13 +32,16 @@ import numpy as np
 import optree
 
 from assay.core.collection import uncollected
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import InternalError, Unsupported, UserError
 from assay.core.graph import map_nodes
 from assay.core.ieee import ieee
 from assay.core.lang import Program, requires
+from assay.core.lang.bind import stated
+from assay.dynamic import SizedProgram, at_sizes, sized_program
 from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
 from assay.frontends.cell import Cell
 from assay.frontends.creation import check_bools, from_numpy
+from assay.frontends.dynamic import Dynamic, Sizes, leaf_names
 from assay.frontends.source import quoted_line
 from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE, abstract
@@ -48,6 +51,8 @@ from assay.transforms.pipeline import Stage, optimise
 from assay.verify.link import Link, pass_links
 
 RECOMPILE_LIMIT = 64
+QUICK = 4096  # signatures that are found in one step
+SERVED = 1024  # sizes of an entry for many sizes that are remembered
 LEAF = optree.tree_structure(0, none_is_leaf=True)  # type: ignore[arg-type]
 
 Executable = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
@@ -91,6 +96,8 @@ class Entry:
     passes: Links
     seconds: dict[str, float] = field(default_factory=dict)
     hits: int = 0
+    sizes: Sizes | None = None
+    at: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         c = self.captured
@@ -120,6 +127,10 @@ class Entry:
 
     def locate(self, error: RequireError) -> None:
         """Note on the error which lines of the user ask for what does not hold, and of which arguments."""
+        with self.sizes.assumptions if self.sizes is not None else nullcontext():
+            self._locate(error)
+
+    def _locate(self, error: RequireError) -> None:
         graph = self.captured.graph
         arguments = {node: self.described[s.index].partition(":")[0]
                      for node, s in zip(graph.inputs, self.captured.sources, strict=True) if s.kind == "argument"}  # fmt: skip
@@ -127,9 +138,55 @@ class Entry:
             if not node.partial:
                 continue
             meaning = node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))
-            if any(t.message == error.tensor.message for t in requires(meaning)):
+            if any(stated(self.at, t.message) == error.tensor.message for t in requires(meaning)):
                 of = ", ".join(arguments.get(x, x.name) for x in node.operands)
                 error.add_note(f"in {node.target.base} of {of} at {quoted_line(node.where)}")
+
+
+@dataclass(eq=False)
+class SizedEntry:
+    """One compiled entry for many sizes: every call whose shapes give sizes that satisfy the guards.
+
+    `served` are the entries at the sizes that were called, `why` says why no earlier entry serves the call that made it.
+    """
+
+    sized: SizedProgram
+    code: Callable[[dict[str, int]], Executable]
+    described: tuple[str, ...]
+    why: str
+    seconds: dict[str, float]
+    passes: Links
+    earlier: int = 0
+    served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
+
+    @property
+    def hits(self) -> int:
+        """The calls that it served."""
+        return self.earlier + sum(e.hits for e in self.served.values())
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of each pass, for all sizes and inputs."""
+        return self.passes.prove()
+
+    def __call__(self, shapes: Sequence[tuple[int, ...]]) -> Entry | str:
+        """The entry at arguments of these shapes, or why they are not served."""
+        sizes = self.sized.sizes.match(shapes)
+        if isinstance(sizes, str):
+            return sizes
+        key = tuple(sizes.values())
+        found = self.served.get(key)
+        if found is None:
+            try:
+                executable = self.code(sizes)
+            except Unsupported as error:
+                return str(error)
+            if len(self.served) >= SERVED:
+                self.earlier, self.served = self.hits, {}
+            captured = at_sizes(self.sized.captured, sizes)
+            found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
+                                             self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
+        return found
 
 
 def _updates(changed: Sequence[Source], tensors: Sequence[Tensor]) -> ExitStack:
@@ -223,14 +280,16 @@ class Compiled:
     """A function that is compiled for each signature it is called with; see the module."""
 
     def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT,
-                 tune: bool = False) -> None:  # fmt: skip
+                 tune: bool = False, dynamic: Dynamic = False) -> None:  # fmt: skip
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.function = f
         self.backend = backend
         self.limit = limit
         self.tune = tune
-        self.entries: dict[Any, Entry] = {}
+        self.dynamic = dynamic
+        self.entries: dict[Any, Entry | SizedEntry] = {}
+        self._sized: dict[Any, list[SizedEntry]] = {}
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
         self._lock = threading.RLock()
         self._misses = 0
@@ -298,6 +357,8 @@ class Compiled:
         if entry.fast and not kwargs and all(type(a) in (Tensor, np.ndarray) for a in args):
             key = tuple(a.signature if type(a) is Tensor else _array_key(a) for a in args)
             if all(strides is None for _, _, strides in key):
+                if len(self._quick) > QUICK:
+                    self._quick.clear()
                 self._quick[key] = (entry, as_tensors)
         return result if as_tensors else optree.tree_map(_to_numpy, result, none_is_leaf=True)
 
@@ -306,27 +367,57 @@ class Compiled:
     ) -> Entry:
         key = ((structure, _keys((args, kwargs))), tuple(map(_signature, leaves)))
         with self._lock:
-            found = self.entries.get(key)
+            if self.dynamic and _independent(tensors):
+                return self._entry_for_sizes(key, tensors, leaves, args, kwargs)
+            found: Any = self.entries.get(key)
             if found is not None and found.mutates:
                 key = (*key, _sharing(found.captured, tensors))
                 found = self.entries.get(key)
             if found is None:
-                found = self._compile(args, kwargs, self._names(args, kwargs), leaves)
+                found = self._compile(args, kwargs, leaf_names(self.function, args, kwargs), leaves)
                 self.entries.setdefault(key[:2], found)
                 if found.mutates:
                     self.entries[(*key[:2], _sharing(found.captured, tensors))] = found
             return found
 
+    def _entry_for_sizes(self, key: Any, tensors: list[Tensor], leaves: list[Any], args: tuple[Any, ...],
+                         kwargs: dict[str, Any]) -> Entry:  # fmt: skip
+        """The entry of the first compiled one that serves the shapes; a new one where none does."""
+        alike = key[0], tuple([(len(s[0]), s[1]) if is_tensor(x) else s for x, s in zip(leaves, key[1], strict=True)])
+        shapes = [t.shape for t in tensors]
+        known = self._sized.setdefault(alike, [])
+        why: list[str] = []
+        for e in known:
+            found = e(shapes)
+            if isinstance(found, Entry):
+                return found
+            why.append(found)
+        made = self._compile_for_sizes(args, kwargs, leaves, "; ".join(dict.fromkeys(why)))
+        known.append(made)
+        self.entries["for sizes", len(self.entries)] = made
+        found = made(shapes)
+        if isinstance(found, str):
+            raise InternalError(f"{self.__name__} compiled for shapes {shapes} does not serve them: {found}")
+        return found
+
+    def _compile_for_sizes(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any], why: str) -> SizedEntry:
+        names = leaf_names(self.function, args, kwargs)
+        self._refuse_more(tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True)))
+        start = time.perf_counter()
+        with ieee(), uncollected():
+            sized = sized_program(self.function, args, kwargs, self.dynamic)
+            made_at = time.perf_counter()
+            code = build_for_sizes(sized, backend=self.backend)
+        self._misses += 1
+        seconds = {"capture": made_at - start, "backend": time.perf_counter() - made_at}
+        shapes = iter(sized.sizes.shapes)
+        described = tuple(f"{name}: {_describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
+                          for name, x in zip(names, leaves, strict=True))  # fmt: skip
+        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages))
+
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
         described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
-        compiled = self._distinct()
-        if len(compiled) >= self.limit:
-            raise UserError(
-                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call is one more and differs "
-                f"from the last one in {_difference(compiled[-1].described, described)}.\n"
-                "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
-                "(Compiled.limit)."
-            )
+        self._refuse_more(described)
         start = time.perf_counter()
         captured = capture(self.function, args, kwargs)
         captured_at = time.perf_counter()
@@ -340,26 +431,19 @@ class Compiled:
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
         return Entry(captured, stages, executable, described, links, seconds)
 
-    def _distinct(self) -> list[Entry]:
-        return list(dict.fromkeys(self.entries.values()))
+    def _refuse_more(self, described: tuple[str, ...]) -> None:
+        """Raises UserError where the limit of entries is reached."""
+        compiled = self._distinct()
+        if len(compiled) >= self.limit:
+            raise UserError(
+                f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call is one more and differs "
+                f"from the last one in {_difference(compiled[-1].described, described)}.\n"
+                "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
+                "(Compiled.limit)."
+            )
 
-    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        """The name of each leaf of the arguments: x, weights[2], options['scale']."""
-        parameters = list(self._parameters.parameters.values()) if self._parameters is not None else []
-        names: list[str] = []
-        paths = optree.tree_paths((args, kwargs), none_is_leaf=True)  # type: ignore[arg-type]
-        for kind, at, *rest in paths:
-            if kind == 1:
-                head = str(at)
-            else:
-                variadic = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), len(parameters))
-                head = (
-                    parameters[at].name
-                    if at < variadic
-                    else f"{parameters[variadic].name if variadic < len(parameters) else 'args'}[{at - variadic}]"
-                )
-            names.append(head + "".join(f"[{k!r}]" for k in rest))
-        return names
+    def _distinct(self) -> list[Entry | SizedEntry]:
+        return list(dict.fromkeys(self.entries.values()))
 
     def cache_info(self) -> CacheInfo:
         """How often an entry was found, how often one was compiled."""
@@ -386,9 +470,22 @@ class Compiled:
             return f"{self.__name__}: compiled {'once' if entries else 'never'}, no recompilation"
         lines = [f"{self.__name__}: compiled {len(entries)} times", f"  1. {', '.join(entries[0].described)}"]
         for k, entry in enumerate(entries[1:], 1):
+            if isinstance(entry, SizedEntry) and entry.why:
+                lines.append(f"  {k + 1}. {', '.join(entry.described)}, because {entry.why}")
+                continue
             nearest = min(entries[:k], key=lambda e: len(_changes(e.described, entry.described)))
             lines.append(f"  {k + 1}. because {_difference(nearest.described, entry.described)}")
         return "\n".join(lines)
+
+
+def _independent(tensors: Sequence[Tensor]) -> bool:
+    """Whether the tensors are row-major and share no storage: others are compiled for their sizes."""
+    return all(t.is_contiguous() for t in tensors) and len({t.cell for t in tensors}) == len(tensors)
+
+
+def _describe_symbolic(x: Any, shape: tuple[int, ...]) -> str:
+    """An argument whose shape depends on sizes: f32[n0,2*n1]"""
+    return f"{_signature(x)[1].name}[{','.join(map(repr, shape))}]"
 
 
 def _to_numpy(x: Any) -> Any:
@@ -449,8 +546,25 @@ def build(program: Program, *, backend: str, tune: bool = False, meanwhile: Call
     return cpp.compile_program(program, tune=tune, meanwhile=meanwhile)
 
 
+def build_for_sizes(sized: SizedProgram, *, backend: str) -> Callable[[dict[str, int]], Executable]:
+    """Sizes -> the program at them, compiled once for all sizes by "cpp", or run by "reference".
+
+    What the backend decides by the sizes of the first call is among the guards.
+    """
+    check_backend(backend)
+    if backend == "reference":
+        from assay.semantics import denote
+
+        return lambda sizes: functools.partial(denote.run, sized.at(sizes))
+    from assay.backends.cpp.sized import compile_sized
+
+    with sized.sizes.assumptions:
+        code = compile_sized(sized.final)
+    return lambda sizes: code.at({s.name: sizes[s.name] for s in sized.final.sizes})
+
+
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
-            dynamic: bool = False, tune: bool = False) -> Any:  # fmt: skip
+            dynamic: Dynamic = False, tune: bool = False) -> Any:  # fmt: skip
     """The function, compiled for each signature at its first call; also a decorator, with or without options.
 
     numerics="exact" gives the bits of eager evaluation.  It returns arrays if numpy arrays are what it
@@ -458,7 +572,10 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
     backend: "cpp" (machine code by g++) or "reference" (the meaning itself, slow).
     tune: at the first call of a signature, time the most promising schedules of every kernel that takes 20 us or more (a
     second or so each) instead of believing the cost model; the winners are remembered on disk.  The bits are the same.
-    Raises UserError for an unknown option, Unsupported for numerics="fast", dynamic=True and strict=False.
+    dynamic: one entry serves many sizes.  True: every extent of an argument may vary; {"x": {0: "n", 1: Dim("m", 1, 64)}}: those
+    that are named.  What the function or a pass decides by sizes becomes a guard of the entry; a call that does not satisfy it
+    makes another entry (`explain_recompiles` says why).
+    Raises UserError for an unknown option, Unsupported for numerics="fast" and strict=False.
     """
     if numerics not in ("exact", "fast"):
         raise UserError(f"numerics={numerics!r}; allowed: 'exact', 'fast'")
@@ -467,12 +584,14 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         raise Unsupported(
             "numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'"
         )
-    if dynamic:
-        raise Unsupported("dynamic=True (one compiled entry for many sizes) is not there yet; each new size compiles once")
+    if not isinstance(dynamic, bool | Mapping):
+        raise UserError(f"dynamic={dynamic!r}; allowed: True, False, or axes by argument, as in {{'x': {{0: 'n'}}}}")
     if not strict:
         raise Unsupported(
             "strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used"
         )
+    if tune and dynamic:
+        raise UserError("tune=True times the schedules for one size; with dynamic there are many: choose one of the two")
     if tune and backend != "cpp":
         raise UserError(f"tune=True times the schedules of backend='cpp'; {backend!r} has none")
     if f is None:
@@ -481,4 +600,4 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         return f
     if not callable(f):
         raise UserError(f"compile() needs a function, not {type(f).__name__}")
-    return Compiled(f, backend=backend, tune=tune)
+    return Compiled(f, backend=backend, tune=tune, dynamic=dynamic)

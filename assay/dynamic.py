@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.core.index import Size
+from assay.core.index import Size, evaluate, is_symbolic
 from assay.core.lang import Program, bind
 from assay.core.sizes import Guard
 from assay.frontends.capture import Captured
+from assay.frontends.cell import Link
 from assay.frontends.dynamic import Dynamic, Sizes, capture_dynamic
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
@@ -51,6 +52,19 @@ def sized_program(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     with sizes.assumptions:
         stages = optimise(lower(captured.graph))
     return SizedProgram(captured, sizes, tuple(replace(s, program=sizes.guarded(s.program)) for s in stages))
+
+
+def at_sizes(captured: Captured, sizes: dict[str, int]) -> Captured:
+    """How a call at these sizes uses the graph: views among the results, and sizes that are results, get their values."""
+
+    def value(x: Any) -> Any:
+        if is_symbolic(x) and x.is_extent:
+            return evaluate(x, lambda s: sizes[s.name])
+        return tuple(map(value, x)) if isinstance(x, tuple) else x
+
+    outputs = [replace(o, chain=tuple([Link(k.op, value(k.rest), k.output) for k in o.chain]), value=value(o.value))
+               for o in captured.outputs]  # fmt: skip
+    return replace(captured, outputs=tuple(outputs))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from assay.backends.placement import Fold, Loop, Placement, Value, reachable
 from assay.backends.plan import Schedule
+from assay.core.sizes import hint
 
 
 class Rep(NamedTuple):
@@ -36,7 +37,7 @@ def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
     for k, a in enumerate(p.axes):
         if a is None:
             continue
-        if s.vector == k and a.n >= lanes:
+        if s.vector == k and hint(a.n) >= lanes:
             rep[a] = Rep(s.copies, lanes)
         elif (u := dict(s.jam).get(k, 1)) > 1:
             rep[a] = Rep(min(u, a.n), 1)

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.backends.plan import Kernel
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, ix, rewrite, values, variable
+from assay.core.index import Ix, Val, Var, is_symbolic, ix, rewrite, same_shape, values, variable
+from assay.core.index import within as is_inside
 from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
 from assay.core.lang import input as tensor_input
 from assay.core.lang.expressions import union
@@ -218,14 +219,14 @@ class Placement:
         self._interned: dict[tuple[Any, ...], Value] = {}
         self._fills: dict[tuple[T, tuple[Ix, ...]], Value] = {}
         self._loop_of: dict[Var, Loop] = {}
-        self.axes = tuple(self._loop(n, k) if n != 1 else None for k, n in enumerate(self.shape))
+        self.axes = tuple(self._loop(n, k) if is_symbolic(n) or n != 1 else None for k, n in enumerate(self.shape))
         self.index = tuple(ix(a.var) if a else ix(0) for a in self.axes)
         self.stores = [self._store(t, q) for q, t in enumerate(kernel.tensors)]
 
     # -------------------------------------------------------------------------------------------- what a tensor writes
 
     def _store(self, t: T, number: int) -> Store:
-        if domain(t) != self.shape or (t.kind in ("scan", "scatter")) != (self.kind in ("scan", "scatter")):
+        if not same_shape(domain(t), self.shape) or (t.kind in ("scan", "scatter")) != (self.kind in ("scan", "scatter")):
             raise InternalError(f"a kernel computes tensors of one domain together, not {self.kernel.tensors}")
         scope = Scope(t, zip(axes(self.shape), self.index, strict=True))
         if t.kind in ("let", "require"):
@@ -459,7 +460,7 @@ class Placement:
             return found.attr, None
         if t.kind != "let":
             raise InternalError(f"only a let can live in a row buffer, not {t.kind} {t!r}")
-        if any(i.lo < 0 or i.hi >= n for i, n in zip(lead, t.shape, strict=False)):
+        if not all(is_inside(i, n) for i, n in zip(lead, t.shape, strict=False)):
             raise InternalError(f"a row buffer of {t!r} is asked for rows {list(lead)}, which it may not have")
         key = ("fill", t, lead)
         if key not in opened:

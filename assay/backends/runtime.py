@@ -45,21 +45,27 @@ class Step:
 
 @dataclass
 class Layout:
-    """Where each tensor of a program lives: `slot` in the array of pointers, `offset` in the arena of intermediates."""
+    """Where each tensor of a program lives: `slot` in the array of pointers, `offset` in the arena of intermediates.
+
+    `sizes`: of code for all sizes, those of this program.
+    """
 
     slots: dict[T, int]
     failures: dict[T, int]
     offsets: dict[T, int] = field(default_factory=dict)
     arena: int = 0
+    sizes: tuple[int, ...] = ()
 
 
 class _Frame:
     """The pointers of one call in progress; calls from several threads use different frames."""
 
-    __slots__ = ("address", "arena", "call", "described", "pointers", "status")
+    __slots__ = ("address", "arena", "call", "described", "pointers", "sizes", "status")
 
     def __init__(self, layout: Layout, spec: int, count: int, entry: int, threads: int, release: int) -> None:
-        self.pointers = (ctypes.c_void_p * (len(layout.slots) + 1))()
+        self.pointers = (ctypes.c_void_p * (len(layout.slots) + 2))()
+        self.sizes = np.array(layout.sizes or (0,), np.int64)
+        self.pointers[len(layout.slots) + 1] = self.sizes.ctypes.data
         self.address = ctypes.addressof(self.pointers)
         self.described = _Call(spec, count, self.address, entry, threads, release)
         self.call = ctypes.addressof(self.described)

@@ -70,15 +70,14 @@ class Assumptions:
         self.guards: dict[tuple[str, Ix], Guard] = {}
         self.where = where
         self._memories: dict[Any, dict[Any, Any]] = {}
-        self._token: Token[Assumptions | None] | None = None
+        self._tokens: list[Token[Assumptions | None]] = []
 
     def __enter__(self) -> Assumptions:
-        self._token = _current.set(self)
+        self._tokens.append(_current.set(self))
         return self
 
     def __exit__(self, *_: Any) -> None:
-        assert self._token is not None
-        _current.reset(self._token)
+        _current.reset(self._tokens.pop())
 
     def memory(self, owner: Any) -> dict[Any, Any]:
         """What `owner` remembers of results that were made under these assumptions: with others, other guards are needed."""

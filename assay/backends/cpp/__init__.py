@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 from assay.backends import threads as threads_
 from assay.backends.build import FLAGS, build
 from assay.backends.cpp import stored
-from assay.backends.cpp.nest import Nest
+from assay.backends.cpp.nest import Nest, size_lines
 from assay.backends.cpp.prelude import prelude
 from assay.backends.cpp.transpose import transpose_text
+from assay.backends.cpp.values import extent_text
 from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable, Layout, Step, arena
 from assay.backends.target import Target, host
 from assay.core.errors import InternalError
+from assay.core.index import is_symbolic
 from assay.core.lang import Program, T, size_of
+from assay.core.sizes import hint
 from assay.core.text import domain
 from assay.verify import nests as verify
 from assay.verify.bounds import ProvenProgram, proven
@@ -43,6 +46,7 @@ class Emitted:
     steps: list[Step]
     layout: Layout
     nests: dict[Kernel, Nest]
+    lifetimes: list[tuple[T, int, int]]
 
 
 def default_plan(program: Program, target: Target) -> Plan:
@@ -58,10 +62,10 @@ def default_schedule(t: T, target: Target) -> Schedule:
     shape = domain(t)
     if t.kind == "scatter":
         return Schedule()
-    vector = len(shape) - 1 if shape and shape[-1] >= target.lanes else None
+    vector = len(shape) - 1 if shape and hint(shape[-1]) >= target.lanes else None
     big = 1
     for n in shape:
-        big *= n
+        big *= hint(n)
     return Schedule(vector=vector, threads=0 if shape and big >= _SERIAL else None)
 
 
@@ -92,17 +96,20 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
         entry = f"run{prefix}_{len(steps)}"
         calls = [f"S[{layout.failures[t]}]=0x7fffffffffffffffL;" for k in group for t in k.computes if t in layout.failures]
         for kernel in group:
-            if all(t.size == 0 for t in kernel.tensors):
+            if all(any(not is_symbolic(n) and n == 0 for n in t.shape) for t in kernel.tensors):
                 continue
             nest = nests[kernel] = _nest(kernel, facts, target, f"k{prefix}_{len(nests)}", layout)
             parts.append(nest.text)
             rows.update(nest.printer.rows)
             calls += _calls(kernel, nest, layout)
         status = f"long*S=(long*)P[{len(slots)}];" if layout.failures else ""
+        status += "".join(size_lines(program.sizes, len(slots)))
         parts.append(f'extern "C" long {entry}(void**P,Par par,long threads){{{status}\n' + "\n".join([*calls, "return 0;}"]))
         steps.append(Step(entry, tuple(t for k in group for t in k.computes)))
-    _place(program, groups, layout)
-    return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout, nests)
+    lifetimes = _lifetimes(program, groups)
+    if not program.sizes:  # with sizes, memory is laid out when they are known: cpp/sized.py
+        arena(layout, lifetimes)
+    return Emitted(program, plan, "\n".join(parts) + "\n", rows, steps, layout, nests, lifetimes)
 
 
 def scheduled(program: Program, plan: Plan, target: Target | None = None) -> verify.Scheduled:
@@ -138,7 +145,7 @@ def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layou
     pointer = {t: f"p{layout.slots[t]}" for t in placement.reads}
     failures = {t: layout.failures[t] for t in kernel.tensors if t in layout.failures}
     slots = layout.slots | {made: layout.slots[t] for made, t in zip(kernel.tensors, kernel.computes, strict=True)}
-    return Nest(placement, kernel.schedule, target, pointer, name, failures, slots)
+    return Nest(placement, kernel.schedule, target, pointer, name, failures, slots, facts.program.sizes)
 
 
 def _calls(kernel: Kernel, nest: Nest, layout: Layout) -> list[str]:
@@ -146,11 +153,11 @@ def _calls(kernel: Kernel, nest: Nest, layout: Layout) -> list[str]:
     calls = []
     for t in kernel.tensors:
         if t.kind == "scatter":
-            calls.append(f"__builtin_memcpy(P[{layout.slots[t]}],P[{layout.slots[t.base]}],{size_of(t)});")
+            calls.append(f"__builtin_memcpy(P[{layout.slots[t]}],P[{layout.slots[t.base]}],{extent_text(size_of(t))});")
     if nest.threaded:
-        calls.append(f"par({nest.name},P,{nest.units},threads);")
+        calls.append(f"par({nest.name},P,{extent_text(nest.units)},threads);")
     else:
-        calls.append(f"{nest.name}(P,0,{nest.units});")
+        calls.append(f"{nest.name}(P,0,{extent_text(nest.units)});")
     for t in kernel.tensors:
         if t in layout.failures:
             q = layout.failures[t]
@@ -202,8 +209,8 @@ def _needs(kernel: Kernel) -> set[T]:
     return read - inside - set(kernel.computes)
 
 
-def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layout) -> None:
-    """Offsets for the intermediates: what a kernel reads or writes does not share memory with what else it writes."""
+def _lifetimes(program: Program, groups: list[tuple[Kernel, ...] | T]) -> list[tuple[T, int, int]]:
+    """(tensor, first step, last step) of the intermediates: what a kernel reads or writes is alive while it runs."""
     written: dict[T, int] = {}
     last: dict[T, int] = {}
     now = 0
@@ -215,7 +222,7 @@ def _place(program: Program, groups: list[tuple[Kernel, ...] | T], layout: Layou
             last.update((t, now) for t in made)
             last.update((t, now) for t in (unit.args if isinstance(unit, T) else _needs(unit)))
     kept = set(program.outputs)
-    arena(layout, [(t, first, last[t]) for t, first in written.items() if t not in kept])
+    return [(t, first, last[t]) for t, first in written.items() if t not in kept]
 
 
 _RUN = "typedef void (*Par_)(void(*)(void**,long,long),void**,long,long);\n#define Par Par_\n"

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from assay.backends.cpp.spell import TYPES
-from assay.backends.cpp.values import Block, Names, Printer
+from assay.backends.cpp.values import Block, Names, Printer, extent_text
 from assay.backends.legality import Rep, in_rows
 from assay.backends.placement import Fold, Loop, Value
 from assay.core import dtypes as dt
-from assay.core.index import ix
+from assay.core.index import ix, same_shape, within
 
 
 def print_folds(p: Printer, vs: list[Value]) -> None:
@@ -43,7 +43,7 @@ def joinable(p: Printer, v: Value, others: list[Value]) -> list[Value]:
     found = [v]
     room = p.target.registers - 4 - _accumulators(p, v)
     for u in others:
-        alike = u.attr.loop.n == v.attr.loop.n and u.within == v.within and p.form(u)[1] == p.form(v)[1]
+        alike = same_shape((u.attr.loop.n,), (v.attr.loop.n,)) and u.within == v.within and p.form(u)[1] == p.form(v)[1]
         if not alike or _by_rows(p, u) != _by_rows(p, v) or (u in p.carries) != (v in p.carries):
             continue
         if any(w in p.needs(u) or u in p.needs(w) for w in found) or _accumulators(p, u) > room:
@@ -92,7 +92,7 @@ def _loop(p: Printer, folds: list[tuple[Fold, list[Names]]], start: int, n: int,
         if each is not None:
             each(name)
         _step(p, folds)
-    lo, hi = bounds or ("0", str(n))
+    lo, hi = bounds or ("0", extent_text(n))
     outer.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]
 
 
@@ -166,7 +166,7 @@ def _is_row(p: Printer, t: Value) -> bool:
     if t.op != "load" or t.attr.buffer is not None or t.dtype is dt.bool_:
         return False
     flat = t.attr.flat
-    inside = all(0 <= i.lo and i.hi < n for i, n in zip(t.attr.indices, t.attr.shape, strict=True))
+    inside = all(map(within, t.attr.indices, t.attr.shape))
     loops = [p.loop_of.get(a) for a, _ in flat.terms]  # type: ignore[call-overload]
     return inside and t.args == () and None not in loops
 
@@ -177,4 +177,4 @@ def print_scan(p: Printer, v: Value, store: Callable[[list[Names], str], None]) 
     p.compute(f.inits)
     accs = declare(p, v)
     _loop(p, [(f, accs)], 0, f.loop.n, each=lambda at: store(accs, at))
-    store(accs, str(f.loop.n))
+    store(accs, extent_text(f.loop.n))

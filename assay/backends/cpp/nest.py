@@ -9,12 +9,13 @@ Where that is little work, the tail is one more whole tile that ends with the ax
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from assay.backends.cpp import spell
 from assay.backends.cpp.folds import print_scan
 from assay.backends.cpp.spell import TYPES
-from assay.backends.cpp.values import Block, Carry, Names, Printer
+from assay.backends.cpp.values import Block, Carry, Names, Printer, extent_text, size_name
 from assay.backends.legality import ONE, Rep, carried, illegal, replication
 from assay.backends.placement import Fill, Fold, Loop, Placement, Store, Value
 from assay.backends.plan import Schedule
@@ -22,8 +23,9 @@ from assay.backends.readback import ReadBack
 from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Var, divisions, ix
+from assay.core.index import Ix, Size, Var, divisions, is_symbolic, ix, within
 from assay.core.lang import T
+from assay.core.sizes import hint
 from assay.verify.nests import Axis, LoopNest, Piece
 
 AGAIN = 25  # one element in so many may be computed twice to save the code of a tail
@@ -37,6 +39,8 @@ def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool, movable: bool = False
     any element.
     """
     size = rep.copies * rep.lanes
+    if is_symbolic(n):
+        return _cut_extent(n, rep, size)
     steps, rest = divmod(n, size)
     start = n - rest
     offsets = tuple(q * rep.lanes for q in range(rep.copies))
@@ -56,17 +60,30 @@ def cut(n: int, rep: Rep, lanes: int, *, repeatable: bool, movable: bool = False
     return Axis(n, tuple(pieces))
 
 
+def _cut_extent(n: Ix, rep: Rep, size: int) -> Axis:
+    """The axis of an extent that depends on sizes: tiles, then single elements, each as many as there are."""
+    steps = n // size
+    whole: Any = steps
+    length: Any = n
+    if size == 1:
+        return Axis(length, (Piece(length, 1, (0,), 1),))
+    tiles = Piece(whole, size, tuple(q * rep.lanes for q in range(rep.copies)), rep.lanes)
+    left: Any = n - steps * size
+    base: Any = steps * size
+    return Axis(length, (tiles, Piece(left, 1, (0,), 1, base, is_tail=True)))
+
+
 class Nest:
     """The loop nest of one kernel."""
 
     def __init__(self, placement: Placement, schedule: Schedule, target: Target, pointer: dict[T, str], name: str,
-                 failures: dict[T, int], addresses: dict[T, int]) -> None:  # fmt: skip
+                 failures: dict[T, int], addresses: dict[T, int], sizes: Sequence[Size] = ()) -> None:  # fmt: skip
         why = illegal(placement, schedule, target.lanes)
         if why is not None:
             raise InternalError(f"schedule {schedule} for {placement.kernel.tensors}: {why}")
         outputs = [f"o{q}" for q in range(len(placement.stores))]
         self.placement, self.schedule, self.target, self.name = placement, schedule, target, name
-        self.failures, self.addresses, self.pointer = failures, addresses, pointer
+        self.failures, self.addresses, self.pointer, self.sizes = failures, addresses, pointer, sizes
         self.printer = Printer(placement, schedule, target, pointer, outputs)
         rep = replication(placement, schedule, target.lanes)
         self.repeatable = placement.kind != "scatter" and schedule.carry is None
@@ -115,6 +132,7 @@ class Nest:
             lines.append(f"const {kind}*__restrict {self.pointer[t]}=(const {kind}*)P[{self.addresses[t]}];")
         if self.failures:
             lines.append(f"long*S=(long*)P[{len(self.addresses)}];")
+        lines += size_lines(self.sizes, len(self.addresses))
         lines += p.buffers + body.lines
         if self.streams:
             lines.append("fence();")
@@ -225,7 +243,7 @@ class Nest:
         p, d = self.printer, s.tensor.dtype
         kind = TYPES[d]
         guards = [(p.index(i, at), n) for i, n in zip(s.indices, s.tensor.shape, strict=False)]
-        guards = [(i, n) for i, n in guards if i.lo < 0 or i.hi >= n]
+        guards = [(i, n) for i, n in guards if not within(i, n)]
         lanes = any(a in p.rep and p.rep[a].lanes > 1 for a in self.placement.axes if a)
         if not lanes:
             line = f"{o}[{p.index_text(flat, at)}{extra}]={text};"
@@ -268,6 +286,11 @@ class Nest:
             p.line(f"if(some(~{text})){{{cells}}}")
 
 
+def size_lines(sizes: Sequence[Size], slots: int) -> list[str]:
+    """The statements that read the sizes of a call: they stand behind the pointers of `slots` tensors and of the checks."""
+    return [f"const long {size_name(s)}=((const long*)P[{slots + 1}])[{k}];" for k, s in enumerate(sizes)]
+
+
 def _divided(placement: Placement) -> set[Var]:
     """The variables that are divided in some index: whole tiles at multiples of their size keep such an index simple."""
     found = [i for v in placement.loads for i in v.attr.indices]
@@ -282,22 +305,23 @@ def print_piece(p: Printer, loop: Loop, axis: Axis, piece: Piece, bottom: Callab
     """Print a piece of an axis; of its units only those between the `bounds` (C++ texts), where they are given."""
     outer, share, whole = p.block, p.share, axis.whole
     if piece.is_tail:
-        p.share *= piece.count * len(piece.offsets) * piece.lanes / loop.n
-    counter, name = p.counter(piece.count) if piece.count > 1 else (ix(0), "")
+        p.share *= hint(piece.count) * len(piece.offsets) * piece.lanes / max(1, hint(loop.n))
+    several = is_symbolic(piece.count) or piece.count > 1
+    counter, name = p.counter(piece.count) if several else (ix(0), "")
     with p.inside(Block(outer, (loop,))) as inner:
         start = counter * piece.size + piece.base if piece.last is None else _start(p, name, piece.size, piece.last)
         lane = ix(p.lane) if piece.lanes > 1 else ix(0)
         with p.loop(loop, [start + o + lane for o in piece.offsets], Rep(len(piece.offsets), piece.lanes)):
             bottom()
     p.share = share
-    lo, hi, condition = "0", str(piece.count), ""
+    lo, hi, condition = "0", extent_text(piece.count), ""
     if bounds is not None and piece.is_tail:
-        condition = f"if({bounds[1]}>{whole}&&{bounds[0]}<={whole})"
-    elif bounds is not None and piece.count == 1:
+        condition = f"if({bounds[1]}>{extent_text(whole)}&&{bounds[0]}<={extent_text(whole)})"
+    elif bounds is not None and not several:
         condition = f"if({bounds[0]}<=0&&{bounds[1]}>0)"
     elif bounds is not None:
         lo, hi = bounds
-        hi = f"({hi}<{whole}?{hi}:{whole})" if axis.units > whole else hi
+        hi = f"({hi}<{extent_text(whole)}?{hi}:{extent_text(whole)})" if axis.units > whole else hi
     head = f"for(long {name}={lo};{name}<{hi};{name}++){{" if name else "{"
     outer.lines += [condition + head, *inner.lines, "}"]
 

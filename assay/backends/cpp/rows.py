@@ -22,6 +22,7 @@ from assay.core.index import ix
 from assay.core.lang import input as tensor_input
 from assay.core.lang import load, op, tensor
 from assay.core.row import NAMED, TABLE
+from assay.core.sizes import hint
 
 if TYPE_CHECKING:
     from assay.backends.cpp.values import Printer
@@ -41,7 +42,7 @@ def print_row(p: Printer, v: Value) -> tuple[list[str], bool]:
     columns = [p.texts(a, reps, vector=vector) for a in v.args]
     names = [p.name("t") for _ in p.coordinates(reps)]
     kind, types = p.type(v, vector=vector), tuple(a.dtype for a in v.args)
-    executed = p.share * math.prod(x.n for x in v.varies | v.within) / (p.lanes if vector else 1)
+    executed = p.share * math.prod(hint(x.n) for x in v.varies | v.within) / (p.lanes if vector else 1)
     if executed < CALLED * len(composition(v.op, types)) * len(names):
         function = _function(p, v.op, types, vector=vector, copies=0)
         p.block.lines += [f"{kind} {t}={function}({','.join(row)});" for t, *row in zip(names, *columns, strict=True)]

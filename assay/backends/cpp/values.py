@@ -22,12 +22,48 @@ from assay.backends.target import Target
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError
-from assay.core.index import Ix, Val, Var, affine, ix, rewrite, variable
+from assay.core.index import (
+    Div,
+    Factor,
+    Ix,
+    Quotient,
+    Size,
+    Val,
+    Var,
+    affine,
+    factors,
+    is_symbolic,
+    ix,
+    rewrite,
+    variable,
+    within,
+)
 from assay.core.lang import T
 from assay.semantics.access import row_major
 
 _LANE = 1 << 17  # level of the variable that stands for the lane of a vector
 _COUNTERS = (1 << 17) + 1  # levels of loop counters
+
+
+def size_name(s: Size) -> str:
+    """The C++ name of a size."""
+    return f"z_{s.name}"
+
+
+def extent_text(n: Ix | int) -> str:
+    """C++ of an extent: 64, or a long expression over sizes in parentheses."""
+    if not is_symbolic(n):
+        return str(n)
+
+    def atom(a: Factor) -> str:
+        if isinstance(a, Size):
+            return size_name(a)
+        assert isinstance(a, Div | Quotient)
+        inner, c = extent_text(a.e), extent_text(a.c)
+        return f"({inner}/{c})" if a.e.lo >= 0 else f"fdiv({inner},{c})"
+
+    parts = [f"{k}L*" * (k != 1) + "*".join(map(atom, factors(term))) for term, k in n.terms]
+    return f"({'+'.join([*parts, str(n.c)] if n.c else parts)})".replace("+-", "-")
 
 
 class Names(NamedTuple):
@@ -387,19 +423,26 @@ class Printer:
 
     def index_text(self, i: Ix, at: dict[Loop, int], lane: int | None = None) -> str:
         """C++ of an index (a long); symbols that are vectors are read in `lane`."""
-        parts = []
-        for a, k in i.terms:
-            if type(a) is Var:
-                text = self.named[a]
-            elif isinstance(a, Symbol):
-                text = self._symbol(a, at, lane)
-            else:
-                inner = self.index_text(a.e, at, lane)  # type: ignore[union-attr]
-                text = f"({inner})/{a.c}" if a.e.lo >= 0 else f"fdiv({inner},{a.c})"  # type: ignore[union-attr]
+        parts: list[str] = []
+        for term, k in i.terms:
+            texts = [self._factor(a, at, lane) for a in factors(term)]
+            text = "*".join(f"({x})" if "/" in x and len(texts) > 1 else x for x in texts)
             parts.append(text if k == 1 else f"{k}L*({text})" if "/" in text else f"{k}L*{text}")
         if i.c or not parts:
             parts.append(str(i.c) if -(2**31) < i.c < 2**31 else spell.constant(i.c % 2**64, dt.i64))
         return "+".join(parts).replace("+-", "-")
+
+    def _factor(self, a: Factor, at: dict[Loop, int], lane: int | None) -> str:
+        """C++ of an atom of an index."""
+        if type(a) is Var:
+            return self.named[a]
+        if isinstance(a, Symbol):
+            return self._symbol(a, at, lane)
+        if type(a) is Size:
+            return size_name(a)
+        assert isinstance(a, Div | Quotient)
+        inner, c = self.index_text(a.e, at, lane), extent_text(a.c)
+        return f"({inner})/{c}" if a.e.lo >= 0 else f"fdiv({inner},{c})"
 
     def _symbol(self, symbol: Symbol, at: dict[Loop, int], lane: int | None) -> str:
         """The value that `symbol` stands for."""
@@ -438,7 +481,10 @@ class Printer:
         i = self.index(v.attr, at)
         kind = TYPES[v.dtype]
         if not vector or not self.varying(i):
-            return f"({kind.register})({self.index_text(i, at)})", False
+            text = self.index_text(i, at)
+            if v.dtype.is_half:
+                return spell.convert(f"(float)({text})", dt.f32, v.dtype, vector=False), False
+            return f"({kind.register})({text})", False
         k = self.stride(i)
         if k is None:
             cells = ",".join(f"({kind.register})({self.index_text(self.at_lane(i, j), at, j)})" for j in range(self.lanes))
@@ -460,7 +506,7 @@ class Printer:
         if access.proved:
             return []
         indices = [(self.index(i, at), n) for i, n in zip(access.indices, access.shape, strict=True)]
-        return [(i, n) for i, n in indices if i.lo < 0 or i.hi >= n]
+        return [(i, n) for i, n in indices if not within(i, n)]
 
     def pointer_of(self, v: Value, at: dict[Loop, int]) -> str:
         """The C++ pointer that the load `v` reads through: a parameter, a row buffer, or the output itself."""
@@ -483,13 +529,13 @@ class Printer:
             address = f"{p}+({self.index_text(self.base(flat), at)})"
             text = f"ld{kind.access}({address})"
             if lanewise:
-                ranges = "&".join(f"range({self.index_text(self.base(g), at)},{n})" for g, n in lanewise)
+                ranges = "&".join(f"range({self.index_text(self.base(g), at)},{extent_text(n)})" for g, n in lanewise)
                 text = f"ml{kind.access}({address},{ranges})"
             return (f"({self.conditions(uniform, at)})?{text}:{kind.vector}{{}}" if uniform else text), True
         cells = []
         for j in range(self.lanes):
             inside = [(self.at_lane(g, j), n) for g, n in guards]
-            inside = [(g, n) for g, n in inside if g.lo < 0 or g.hi >= n]
+            inside = [(g, n) for g, n in inside if not within(g, n)]
             cells.append(self._scalar_load(p, d, self.at_lane(flat, j), inside, at, j))
         text = f"mk{kind.vector}({','.join(cells)})"
         return (f"-{text}" if d is dt.bool_ else text), True
@@ -498,10 +544,10 @@ class Printer:
         text = f"{p}[{self.index_text(flat, at, lane)}]"
         if d is dt.bool_:
             text = f"({text}!=0)"
-        if any(g.hi < 0 or g.lo >= n for g, n in guards):
+        if any(g.hi < 0 or (not is_symbolic(n) and g.lo >= n) for g, n in guards):
             return f"({TYPES[d].register})0"
         return f"(({self.conditions(guards, at, lane)})?{text}:({TYPES[d].register})0)" if guards else text
 
     def conditions(self, guards: list[tuple[Ix, int]], at: dict[Loop, int], lane: int = 0) -> str:
         """C++ that holds where every index lies in [0, n)."""
-        return "&&".join(f"(unsigned long)({self.index_text(g, at, lane)})<{n}" for g, n in guards)
+        return "&&".join(f"(unsigned long)({self.index_text(g, at, lane)})<{extent_text(n)}" for g, n in guards)

@@ -18,7 +18,7 @@ from assay.core import index as index_
 from assay.core import polynomial
 from assay.core.errors import UserError
 from assay.core.index import Ix, Size, Val, Var, evaluate, is_symbolic, ix, variable
-from assay.core.lang.expressions import E, as_index, index, is_const, load, load_or_zero, op, select
+from assay.core.lang.expressions import E, as_index, const, index, is_const, load, load_or_zero, op, select
 from assay.core.lang.folds import accumulators, folds, rebuild
 from assay.core.lang.programs import Program, indices, program
 from assay.core.lang.tensors import T, axes, extern, input, let, order, require, scan, scatter
@@ -34,6 +34,11 @@ def bind(p: Program, sizes: Mapping[str, int]) -> Program:
     Raises UserError for a size that is missing or outside of its range, a guard that does not hold, and products of sizes
     beyond polynomial.LIMIT.
     """
+    return bind_tensors(p, sizes)[0]
+
+
+def bind_tensors(p: Program, sizes: Mapping[str, int]) -> tuple[Program, dict[T, T]]:
+    """`bind`, and what each tensor has become."""
     missing = [s.name for s in p.sizes if s.name not in sizes]
     if missing:
         raise UserError(f"the program {p.name} needs the sizes {', '.join(missing)}; given: {dict(sizes)}")
@@ -49,6 +54,11 @@ def bind(p: Program, sizes: Mapping[str, int]) -> Program:
     for e in p.guards:
         if not is_const(bound.expression(e), True):
             raise UserError(f"the guard {e!r} of the program {p.name} does not hold for {dict(sizes)}")
+    made = _program(p, bound)
+    return made, bound.tensors
+
+
+def _program(p: Program, bound: _Bound) -> Program:
     return program([bound.tensor(t) for t in p.inputs], [bound.tensor(t) for t in p.outputs],
                    [bound.tensor(t) for t in p.effects], p.name)  # fmt: skip
 
@@ -77,6 +87,11 @@ def evaluate_text(text: str, sizes: Mapping[str, int]) -> int:
     return value(ast.parse(text, mode="eval").body)
 
 
+def stated(sizes: Mapping[str, int], text: str) -> str:
+    """A message with its expressions over sizes, {=n*m}, evaluated."""
+    return STATED.sub(lambda m: str(evaluate_text(m[1], sizes)), text)
+
+
 class _Bound:
     """Tensors and expressions at given sizes."""
 
@@ -93,8 +108,7 @@ class _Bound:
 
     def message(self, text: str) -> str:
         """The message with its expressions over sizes, {=n*m}, evaluated."""
-        names = {s.name: n for s, n in self.at.items()}
-        return STATED.sub(lambda m: str(evaluate_text(m[1], names)), text)
+        return stated({s.name: n for s, n in self.at.items()}, text)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.extent, shape))
@@ -164,6 +178,8 @@ class _Bound:
                 memo[e] = (load if e.op == "load" else load_or_zero)(self.tensor(t), *map(at, idx))
             elif e.op == "idx":
                 memo[e] = index(at(e.attr), e.dtype)
+            elif e.op == "convert" and e.args[0].op == "idx" and e.args[0].attr.is_extent:
+                memo[e] = const(self.extent(e.args[0].attr), e.dtype)  # a size as a number that may wrap
             elif e.op == "acc":
                 found = scope[e]
                 assert isinstance(found, E)

@@ -235,7 +235,8 @@ def const(v: Number, dtype: DType) -> E:
     Interned by bits: +0 and -0 differ, there is one NaN.  A number that depends on sizes is an idx.
     """
     if is_symbolic(v):
-        return index(v, dtype)
+        fits = dtype.is_float or dtype.lo <= v.lo <= v.hi <= dtype.hi
+        return index(v, dtype) if fits else convert(index(v, dt.i64), dtype)
     if dtype.is_float:
         return make_node("const", (), _float_bits(math.nan if v != v else float(v), dtype), dtype, (0, 0))
     if v != v or v in (math.inf, -math.inf):

@@ -1,0 +1,182 @@
+"""assay.compile(dynamic=...): one build serves every size that satisfies the guards, with the bits of the static compile."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import assay
+from assay.backends import build
+from assay.core.errors import UserError
+from assay.semantics.compare import bits_equal
+from tests.frontends.dynamic_cases import CASES, DynamicCase, tensors
+from tests.frontends.test_dynamic import captured, other_shapes
+
+SIZES = 20
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The translation units that g++ was asked for, or that were found on disk."""
+    made: list[str] = []
+    real = build.build
+
+    def counted(text: str, *args: Any, **kwargs: Any) -> Any:
+        made.append(text)
+        return real(text, *args, **kwargs)
+
+    from assay.backends import cpp
+    from assay.backends.cpp import sized
+
+    monkeypatch.setattr(cpp, "build", counted)
+    monkeypatch.setattr(sized, "build", counted)
+    return made
+
+
+def leaves(x: Any) -> list[np.ndarray]:
+    return [np.asarray(t.numpy()) for t in (x if isinstance(x, tuple | list) else (x,))]
+
+
+@pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
+def test_one_build_serves_20_sizes(c: DynamicCase, builds: list[str]) -> None:
+    g = assay.compile(c.f, dynamic=True)
+    g(*tensors(c, [s for s, _ in c.arguments]))
+    assert len(builds) == 1
+    for k, shapes in enumerate(other_shapes(captured(c), 3, SIZES)):
+        args = tensors(c, shapes, k)
+        got, want = leaves(g(*args)), leaves(c.f(*args))
+        assert all(map(bits_equal, got, want)), shapes
+    assert len(builds) == 1, "a size made a build"
+    info = g.cache_info()
+    assert (info.misses, info.entries, info.hits) == (1, 1, SIZES)
+
+
+@pytest.mark.parametrize("n", [2, 7, 8, 9, 15, 16, 17, 64, 100, 1000])
+@pytest.mark.parametrize("m", [2, 8, 33, 130])
+def test_tiles_and_tails(n: int, m: int) -> None:
+    x = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32)
+    x[0, 0], x[-1, -1], x[n // 2, m // 2] = np.nan, -0.0, np.inf
+    assert bits_equal(SOFT(assay.tensor(x)).numpy(), soft(assay.tensor(x)).numpy())
+
+
+def soft(x: Any) -> Any:
+    return (x.relu() + 1).softmax(-1) * x.sum(0)
+
+
+SOFT = assay.compile(soft, dynamic={"x": {0: assay.Dim("n", 1, 1 << 20), 1: "m"}})
+
+
+def test_threads_share_the_axis() -> None:
+    x = np.random.default_rng(0).standard_normal((700, 300)).astype(np.float32)
+    g = assay.compile(lambda x: x.exp() + 1, dynamic=True)
+    for n in (700, 1, 699, 350, 2):
+        assert bits_equal(g(assay.tensor(x[:n])).numpy(), (assay.tensor(x[:n]).exp() + 1).numpy())
+
+
+# ------------------------------------------------------------------------------------------------ entries
+
+
+def test_a_guard_that_fails_makes_another_entry(builds: list[str]) -> None:
+    def f(x: Any) -> Any:
+        return x.view(x.shape[0] // 2, -1).sum(1) if x.shape[0] % 2 == 0 else x.sum(1)
+
+    g = assay.compile(f, dynamic=True)
+    for n in (6, 8, 7, 9, 10, 11):
+        x = assay.ones(n, 5)
+        assert g(x).shape == f(x).shape
+    assert len(builds) == 2
+    assert g.cache_info()[:2] == (4, 2)
+    text = g.explain_recompiles()
+    assert "x: f32[2*n0_2,n1]" in text
+    assert "because x.shape[0] = 7 is not 2*n0_2 for any sizes" in text
+
+
+def test_extents_that_were_equal(builds: list[str]) -> None:
+    g = assay.compile(lambda x, y: x @ y, dynamic=True)
+    g(assay.ones(4, 4), assay.ones(4, 4))
+    g(assay.ones(5, 5), assay.ones(5, 5))
+    assert len(builds) == 1
+    g(assay.ones(5, 3), assay.ones(3, 6))
+    g(assay.ones(2, 7), assay.ones(7, 4))
+    assert len(builds) == 2
+    assert "x.shape[1] is n0 = 5 there, here 3" in g.explain_recompiles()
+
+
+def test_a_range_that_is_left(builds: list[str]) -> None:
+    g = assay.compile(lambda x: x + 1, dynamic={"x": [assay.Dim("n", 2, 8)]})
+    for n in (3, 8, 2):
+        assert g(assay.ones(n)).shape == (n,)
+    assert len(builds) == 1
+    with pytest.raises(UserError, match=r"is not in 2\.\.8"):
+        g(assay.ones(9))
+
+
+def test_results_that_are_views_and_sizes() -> None:
+    def f(x: Any) -> Any:
+        return x[1:], x.shape[0] * 2, x.shape, x + 1
+
+    g = assay.compile(f, dynamic=True)
+    for n, m in ((4, 3), (6, 5), (2, 9)):
+        x = assay.tensor(np.arange(n * m, dtype=np.float32).reshape(n, m))
+        view, twice, shape, more = g(x)
+        assert (view.shape, twice, shape, more.shape) == ((n - 1, m), 2 * n, (n, m), (n, m))
+        assert type(twice) is int
+        view.add_(1)
+        assert x.numpy()[1, 0] == m + 1
+
+
+def test_changed_arguments(builds: list[str]) -> None:
+    def f(x: Any) -> Any:
+        x.add_(1)
+        return x.sum()
+
+    g = assay.compile(f, dynamic=True)
+    for n in (4, 9, 3):
+        x = assay.zeros(n)
+        assert g(x).numpy() == n
+        assert x.numpy().tolist() == [1] * n
+    assert len(builds) == 1
+
+
+def test_what_shares_storage_is_compiled_for_its_sizes() -> None:
+    g = assay.compile(lambda x, y: x + y, dynamic=True)
+    x = assay.ones(4, 6)
+    assert g(x, x.t().t()).shape == (4, 6)
+    assert g(x.t(), assay.ones(6, 4)).shape == (6, 4)
+
+
+def test_errors_name_the_size_of_the_call() -> None:
+    g = assay.compile(lambda w, i: w[i], dynamic=True)
+    g(assay.ones(6, 3), assay.tensor(np.array([0, 5])))
+    with pytest.raises(IndexError, match="0 <= 9 < 9"):
+        g(assay.ones(9, 3), assay.tensor(np.array([0, 3, 9])))
+
+
+def test_reference_backend() -> None:
+    g = assay.compile(soft, dynamic=True, backend="reference")
+    for n in (3, 6):
+        x = assay.ones(n, 4)
+        assert bits_equal(g(x).numpy(), soft(x).numpy())
+    assert g.cache_info().entries == 1
+
+
+def test_arrays_come_back_as_arrays() -> None:
+    g = assay.compile(lambda x: x * 2, dynamic=True)
+    for n in (3, 5, 3, 5):
+        assert isinstance(g(np.ones(n, np.float32)), np.ndarray)
+
+
+@pytest.mark.parametrize("d", [np.float16, np.float64, np.int32, np.int64, np.uint8, np.bool_])
+def test_types(d: Any) -> None:
+    g = assay.compile(lambda x: (x + x.shape[0]).sum(0), dynamic=True)
+    for n in (3, 20, 65):
+        x = assay.tensor(np.ones((n, n + 1), d))
+        assert bits_equal(g(x).numpy(), (x + n).sum(0).numpy())
+
+
+@pytest.mark.parametrize(
+    ("options", "error"), [({"dynamic": 3}, "allowed: True"), ({"dynamic": True, "tune": True}, "choose one")]
+)
+def test_wrong_options(options: Any, error: str) -> None:
+    with pytest.raises(UserError, match=error):
+        assay.compile(lambda x: x, **options)

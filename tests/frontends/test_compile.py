@@ -114,7 +114,7 @@ def test_an_argument_that_is_no_signature(bad: Any) -> None:
         ({"numerics": "fast"}, assay.Unsupported, "not there yet"),
         ({"numerics": "close"}, assay.UserError, "'exact', 'fast'"),
         ({"backend": "triton"}, assay.UserError, "'cpp', 'reference'"),
-        ({"dynamic": True}, assay.Unsupported, "not there yet"),
+        ({"dynamic": 3}, assay.UserError, "allowed: True, False"),
         ({"strict": False}, assay.Unsupported, "strict"),
     ],
 )

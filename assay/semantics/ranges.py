@@ -54,12 +54,17 @@ class Facts:
         self._memo: dict[E, Interval] = {}
         self.depth = outer.depth + 1 if outer else 0
         self._arms: list[int] = outer._arms if outer else [ARMS]  # left, for all that are nested in one another
+        self._under: dict[E, tuple[Facts, Facts]] = {}
+        self._narrowed = True
         known = set(self.conditions)
         for e, holds in facts:
             self._state(e, holds=holds)
         comparisons = [(e, holds) for e, holds in self.conditions.items()
                        if e not in known and e.op in OPPOSITE and e.args[0].dtype.is_integer]  # fmt: skip
         for _ in range(ROUNDS if comparisons else 0):
+            if not self._narrowed or self.contradictory:
+                break
+            self._narrowed = False
             for e, holds in comparisons:
                 self._compare(e.op if holds else OPPOSITE[e.op], as_index(e.args[0]), as_index(e.args[1]))
 
@@ -94,9 +99,12 @@ class Facts:
             return
         terms, factor = direction(d)
         new = _quotients(lo - d.c, hi - d.c, factor)
-        old = self._sums.get(terms, new)
-        self._sums[terms] = max(old[0], new[0]), min(old[1], new[1])
-        self._memo.clear()
+        old = self._sums.get(terms)
+        if old is not None:
+            new = max(old[0], new[0]), min(old[1], new[1])
+        if new != old:
+            self._sums[terms] = new
+            self._forget()
         for atom, k in d.terms:
             rest = self.index(d - k * _index(atom))
             self._narrow(atom, *_quotients(lo - rest[1], hi - rest[0], k))
@@ -108,11 +116,16 @@ class Facts:
             self.contradictory = True
         elif new != old:
             self._atoms[atom] = new
-            self._memo.clear()
+            self._forget()
             if isinstance(atom, Val):
                 self._values[atom.e] = new
             elif isinstance(atom, Div):
                 self._between(atom.e, new[0] * atom.c, new[1] * atom.c + atom.c - 1)
+
+    def _forget(self) -> None:
+        """What was found of expressions may be narrower now."""
+        self._memo.clear()
+        self._narrowed = True
 
     # -------------------------------------------------------------------------------------------- readings
 
@@ -210,10 +223,12 @@ class Facts:
         lo, hi = self._by_nodes(condition)
         if lo == hi:
             return self._by_nodes(a if lo else b)
-        if self.depth == NESTED or not self._arms[0]:
+        if self.depth == NESTED or (not self._arms[0] and condition not in self._under):
             return min(a.lo, b.lo), max(a.hi, b.hi)
-        self._arms[0] -= 1
-        arms = [(x, Facts([(condition, holds)], outer=self)) for x, holds in ((a, True), (b, False))]
+        if condition not in self._under:
+            self._arms[0] -= 1
+            self._under[condition] = Facts([(condition, True)], outer=self), Facts([(condition, False)], outer=self)
+        arms = zip((a, b), self._under[condition], strict=True)
         ends = [f.interval(x) for x, f in arms if not f.contradictory] or [(e.lo, e.hi)]
         return min(x[0] for x in ends), max(x[1] for x in ends)
 

@@ -217,6 +217,8 @@ class Comparator:
         for x, y, first in ((a, b, True), (b, a, False)):
             if x.op == "select":
                 holds = c.truth(x.args[0])
+                if holds is None and x.args[0].reads and c.hypotheses:
+                    holds = c.truth((yield from self._restated(x.args[0], c)))
                 if holds is not None:
                     arm = x.args[1 if holds else 2]
                     return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
@@ -242,6 +244,19 @@ class Comparator:
                 return answer
             laws |= answer
         return laws
+
+    def _restated(self, condition: E, c: Context) -> Generator[Question, Answer, E]:
+        """The condition with its loads replaced by equal ones of which the hypotheses speak."""
+        known = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
+        replaced: dict[tuple[Any, ...], E] = {}
+        for x in leaves(condition):
+            for y in known if x not in known else ():
+                if x.dtype is y.dtype and skeleton(x) == skeleton(y):
+                    answer = yield Pair(x, y, c)
+                    if not isinstance(answer, Mismatch):
+                        replaced[x.attr] = y
+                        break
+        return substitute(condition, {}, lambda t, idx, how: replaced.get((t, idx))) if replaced else condition
 
     # -------------------------------------------------------------------------------------------- indices
 
@@ -407,6 +422,25 @@ def loop_variable(a: E, b: E, c: Context, n: int) -> Var:
     while (v := variable(level, n)) in c.free:
         level += 1
     return v
+
+
+def leaves(e: E) -> list[E]:
+    """The loads that the value of an integer or bool expression is computed from, without those in their indices."""
+    found: dict[E, None] = {}
+    seen: set[E] = set()
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if x.op in LOADS:
+            found[x] = None
+        elif x.op == "idx":
+            todo += x.deps
+        else:
+            todo += x.args if x.op != "fold" else ()
+    return list(found)
 
 
 def inside(i: Ix, n: int) -> E:

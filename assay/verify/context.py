@@ -13,7 +13,7 @@ from assay.core.index import Ix, Var, is_symbolic
 from assay.core.lang import E, const
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.ranges import Facts
-from assay.verify.integers import END, Goal, Hypothesis, decide, split
+from assay.verify.integers import END, Goal, Hypothesis, decide, seen, split
 from assay.verify.terms import interpreted
 
 FALSE = const(False, dt.bool_)
@@ -81,9 +81,12 @@ class Context:
                 return bool(lo)
         if not interpreted(condition):
             return None
-        if decide(Goal(condition=condition), self.hypotheses, rlimit=self.rlimit).status == "proved":
+        holds, fails = seen(Goal(condition=condition), self.hypotheses)
+        if not fails and decide(Goal(condition=condition), self.hypotheses, rlimit=self.rlimit).status == "proved":
             return True
-        return False if decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == "proved" else None
+        if not holds and decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == "proved":
+            return False
+        return None
 
     def within(self, i: Ix, lo: int, hi: int) -> bool:
         """Whether lo <= i <= hi is proved."""
@@ -98,7 +101,8 @@ class Context:
                 return True
             if least > hi or most < lo:
                 return self.is_unreachable()
-        return decide(Goal(((i, lo, hi),)), self.hypotheses, rlimit=self.rlimit).status == "proved"
+        goal = Goal(((i, lo, hi),))
+        return not seen(goal, self.hypotheses)[1] and decide(goal, self.hypotheses, rlimit=self.rlimit).status == "proved"
 
     def is_zero(self, i: Ix) -> bool:
         """Whether i = 0 is proved."""

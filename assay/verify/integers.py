@@ -44,6 +44,7 @@ from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted,
 Hypothesis: TypeAlias = "tuple[E, bool]"  # a condition, and whether it holds
 
 SAMPLES = 256
+SEEN = 64  # points at which a condition is looked at before its proof is tried
 SIZED_SAMPLES = 448
 FEW = 1 << 15  # points that are evaluated rather than asking z3
 BOX = 300_000  # points that are evaluated where z3 has no answer
@@ -142,6 +143,29 @@ def _decide(goal: Goal, hypotheses: Sequence[Hypothesis], rlimit: int | None) ->
             vacuous = not q.satisfiable(rlimit)
             return Answer("proved", "unreachable" if vacuous else "guards", unreachable=vacuous)
     return stages[-1].decide(rlimit)
+
+
+def seen(goal: Goal, hypotheses: Iterable[Hypothesis]) -> tuple[bool, bool]:
+    """(somewhere the goal holds, somewhere it does not), among a few points at which the hypotheses do.
+
+    What is seen of one truth value rules out the proof of the other: two questions of `decide` that need not be asked.
+    """
+    q = Fact(goal, frozenset(hypotheses)).question
+    if len(q.nodes) > NODES or q.sized or q.wide or any(lo > hi for lo, hi in q.atoms.values()):
+        return False, False
+    rng, facts = np.random.default_rng(0), Facts(q.hypotheses)
+    known = {0, *(x for e in q.nodes if e.op == "const" for x in (e.lo, -e.lo))}
+    known.update(x for _, lo, hi in goal.ranges for x in (lo, hi))
+    constants = np.array(sorted({x + d for x in known for d in (-1, 0, 1) if abs(x) < WIDE}), np.int64)
+    columns: dict[Atom, Any] = {}
+    for a in q.atoms:
+        low, high = _range(facts, a)
+        near = np.clip(rng.choice(constants, SEEN // 4), low, high)
+        ends = rng.choice(np.array([low, high], np.int64), SEEN // 4)
+        column = rng.permutation(np.concatenate([near, ends, rng.integers(low, high, SEEN // 2, np.int64, endpoint=True)]))
+        columns[a] = column.astype(np.bool_) if _is_bool(a) else column
+    holds, reached = q.points(columns)
+    return bool((holds & reached).any()), bool((holds & ~reached).any())
 
 
 # ------------------------------------------------------------------------------------------------ intervals and guards

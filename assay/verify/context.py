@@ -32,6 +32,7 @@ class Context:
         self._known.setdefault(hypotheses, self)
         self._children: dict[Hypothesis, Context] = {}
         self._truth: dict[E, bool | None] = {}
+        self._within: dict[tuple[Ix, int, int], bool] = {}
 
     @cached_property
     def free(self) -> frozenset[Var]:
@@ -101,8 +102,12 @@ class Context:
                 return True
             if least > hi or most < lo:
                 return self.is_unreachable()
-        goal = Goal(((i, lo, hi),))
-        return not seen(goal, self.hypotheses)[1] and decide(goal, self.hypotheses, rlimit=self.rlimit).status == "proved"
+        key = i, lo, hi
+        if key not in self._within:
+            goal = Goal((key,))
+            outside = seen(goal, self.hypotheses)[1]
+            self._within[key] = not outside and decide(goal, self.hypotheses, rlimit=self.rlimit).status == "proved"
+        return self._within[key]
 
     def is_zero(self, i: Ix) -> bool:
         """Whether i = 0 is proved."""

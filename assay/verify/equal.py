@@ -113,6 +113,7 @@ class Comparator:
         self.nowhere = Context(rlimit=rlimit)
         self.asked = 0
         self._known: dict[Question, Answer] = {}
+        self._pending: set[Question] = set()
         self._bodies: dict[E, tuple[E, tuple[tuple[E, bool], ...]]] = {}
 
     def ask(self, question: Question) -> Answer:
@@ -125,6 +126,7 @@ class Comparator:
                 further = next(rule) if answer is None else rule.send(answer)
             except StopIteration as done:
                 stack.pop()
+                self._pending.discard(asked)
                 answer = self._known[asked] = done.value
                 continue
             answer = self._open(further, stack)
@@ -141,6 +143,9 @@ class Comparator:
         self.asked += 1
         if self.asked > self.steps:
             return Mismatch(f"not decided within {self.steps} questions")
+        if question in self._pending:
+            return Mismatch("it would follow from itself")
+        self._pending.add(question)
         stack.append((question, self._pair(*question) if isinstance(question, Pair) else self._lemma(*question)))
         return None
 
@@ -261,21 +266,22 @@ class Comparator:
     # -------------------------------------------------------------------------------------------- indices
 
     def indices(self, i: Ix, j: Ix, c: Context) -> Rule:
-        """Is i = j?  Values that are read in them are compared as expressions first."""
-        if i is j:
-            return EQUAL
+        """Is i = j?  Values that are read in them are compared as expressions, those that look alike first."""
         laws = EQUAL
-        mine = [v for v in dict.fromkeys(values(i)) if v not in set(values(j))]
-        for v in mine:
-            for w in dict.fromkeys(values(j)):
-                if v.e.dtype is w.e.dtype and skeleton(v.e) == skeleton(w.e):
-                    answer = yield Pair(v.e, w.e, c)
-                    if not isinstance(answer, Mismatch):
-                        laws |= answer
-                        j = rewrite(j, _replacing(w, v))
-                        break
-        if i is j or c.is_zero(i - j):
-            return laws
+        for alike in (True, False):
+            mine = [v for v in dict.fromkeys(values(i)) if v not in set(values(j))]
+            for v in mine:
+                for w in dict.fromkeys(values(j)):
+                    if v.e.dtype is w.e.dtype and (skeleton(v.e) == skeleton(w.e)) is alike:
+                        answer = yield Pair(v.e, w.e, c)
+                        if not isinstance(answer, Mismatch):
+                            laws |= answer
+                            j = rewrite(j, _replacing(w, v))
+                            break
+            if i is j or c.is_zero(i - j):
+                return laws
+            if not mine:
+                break
         return Mismatch("indices differ", i, j, c)
 
     def _all_indices(self, idx: tuple[Ix, ...], jdx: tuple[Ix, ...], c: Context) -> Rule:
@@ -291,16 +297,21 @@ class Comparator:
 
     def _loads(self, a: E, b: E, c: Context) -> Rule:
         answer: Answer = Mismatch("two different values", a, b, c)
+        last: list[Rule] = []  # tried where nothing else succeeds
         if a.op in LOADS and b.op in LOADS:
             (t, idx), (s, jdx) = a.attr, b.attr
             if t is s:
                 answer = yield from self._all_indices(idx, jdx, c)
                 if not isinstance(answer, Mismatch):
                     return answer
-            elif not is_view(t) and not is_view(s) and t.dtype is s.dtype:
-                answer = yield from self._two_tensors(t, idx, s, jdx, c)
-                if not isinstance(answer, Mismatch):
-                    return answer
+            elif not is_view(t) and not is_view(s) and t.dtype is s.dtype and Counter(t.shape) == Counter(s.shape):
+                attempt = self._two_tensors(t, idx, s, jdx, c)
+                if t.kind in DEFINED and s.kind in DEFINED and tensor_skeleton(t) != tensor_skeleton(s):
+                    last.append(attempt)
+                else:
+                    answer = yield from attempt
+                    if not isinstance(answer, Mismatch):
+                        return answer
             both = is_view(t) == is_view(s)
             opened = [self.meaning(x, c) if both or is_view(x.attr[0]) else (x, c) for x in (a, b)]
         else:
@@ -308,13 +319,14 @@ class Comparator:
         (x, under), (y, more) = opened
         if x is a and y is b:
             return answer
-        return (yield Pair(x, y, under.all_of(more.hypotheses)))
+        answer = yield Pair(x, y, under.all_of(more.hypotheses))
+        for attempt in last if isinstance(answer, Mismatch) else ():
+            found = yield from attempt
+            answer = answer if isinstance(found, Mismatch) else found
+        return answer
 
     def _two_tensors(self, t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...], c: Context) -> Rule:
         """t[idx] = s[jdx] by the lemma that the tensors are equal, up to an order of their axes."""
-        unlike = t.kind in DEFINED and s.kind in DEFINED and tensor_skeleton(t) != tensor_skeleton(s)
-        if unlike or Counter(t.shape) != Counter(s.shape):
-            return Mismatch("two different tensors", t, s, c)
         answer: Answer = Mismatch("two different tensors", t, s, c)
         for order in orders(t, idx, s, jdx):
             answer = yield Lemma(t, s, order)

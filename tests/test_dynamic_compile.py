@@ -180,3 +180,23 @@ def test_types(d: Any) -> None:
 def test_wrong_options(options: Any, error: str) -> None:
     with pytest.raises(UserError, match=error):
         assay.compile(lambda x: x, **options)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: ((x + y).relu() * 2).sum(-1),
+        lambda x, y: x.softmax(-1) + y.softmax(0),
+        lambda x, y: x @ y.t(),
+        lambda x, y: (x.t() + y.t()).cumsum(0),
+    ],
+    ids=["row sums", "softmax", "matmul", "transposed"],
+)
+@pytest.mark.parametrize("first", [(5, 9), (64, 128), (300, 17)])
+def test_whatever_sizes_come_first(f: Any, first: tuple[int, int]) -> None:
+    """The schedule is chosen for the first call's sizes; the bits are those of the meaning at any."""
+    g = assay.compile(f, dynamic=True)
+    rng = np.random.default_rng(1)
+    for n, m in (first, (2, 3), (8, 8 * 9 + 1), (33, 250), (130, 66), (7, 1024)):
+        x, y = (assay.tensor(rng.standard_normal((n, m)).astype(np.float32)) for _ in range(2))
+        assert bits_equal(g(x, y).numpy(), f(x, y).numpy()), (n, m)

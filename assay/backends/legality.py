@@ -28,7 +28,7 @@ def tile(p: Placement, s: Schedule, axis: int, lanes: int) -> int:
 
 def in_rows(f: Fold, lanes: int) -> bool:
     """Whether "rowvec" computes the terms of the fold in lanes along it, where its accumulators are no vectors."""
-    return f.splits_terms and f.loop.n >= lanes and bool(f.terms)
+    return f.splits_terms and hint(f.loop.n) >= lanes and bool(f.terms)
 
 
 def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
@@ -40,7 +40,7 @@ def replication(p: Placement, s: Schedule, lanes: int) -> dict[Loop, Rep]:
         if s.vector == k and hint(a.n) >= lanes:
             rep[a] = Rep(s.copies, lanes)
         elif (u := dict(s.jam).get(k, 1)) > 1:
-            rep[a] = Rep(min(u, a.n), 1)
+            rep[a] = Rep(min(u, hint(a.n)), 1)
     for fill in p.fills:
         last = fill.loops[-1] if fill.loops else None
         if last is not None and last.n >= lanes:

@@ -14,7 +14,7 @@ from assay.backends.cpp.values import Block, Names, Printer, extent_text
 from assay.backends.legality import Rep, in_rows
 from assay.backends.placement import Fold, Loop, Value
 from assay.core import dtypes as dt
-from assay.core.index import ix, same_shape, within
+from assay.core.index import is_symbolic, ix, same_shape, within
 
 
 def print_folds(p: Printer, vs: list[Value]) -> None:
@@ -138,9 +138,9 @@ def _rows(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
                 steps.names[term] = Names(reps, [f"{n}[{lane_name}]{suffix}" for n in names], False)
             _step(p, folds)
         inner.lines += [f"#pragma GCC unroll {w}", f"for(long {lane_name}=0;{lane_name}<{w};{lane_name}++){{", *steps.lines, "}"]
-    outer.lines += [f"for(long {name}=0;{name}<{whole};{name}++){{", *inner.lines, "}"]
-    if n % w:
-        _loop(p, folds, whole * w, n % w)
+    outer.lines += [f"for(long {name}=0;{name}<{extent_text(whole)};{name}++){{", *inner.lines, "}"]
+    if is_symbolic(n) or n % w:
+        _loop(p, folds, whole * w, n - whole * w)
 
 
 def _hold_terms(p: Printer, f: Fold, block: Block) -> dict[Value, tuple[tuple[Loop, ...], list[str]]]:

@@ -11,27 +11,65 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assay.backends import threads as threads_
 from assay.backends.build import build
 from assay.backends.cpp import Emitted, default_plan, emit_program, translation_unit
+from assay.backends.legality import illegal
+from assay.backends.placement import Placement
+from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable, Layout, Step, arena
-from assay.backends.target import host
+from assay.backends.schedule.decide import ranked
+from assay.backends.target import Target, host
+from assay.core import index
 from assay.core.errors import Unsupported
 from assay.core.lang import Program, bind_tensors
+from assay.core.sizes import hint
 from assay.verify.bounds import proven
+
+TRIED = 8  # schedules of the ranking that are looked at
+
+
+def plan_for_hints(program: Program, target: Target) -> Plan:
+    """One kernel for each tensor, with the best schedule for the hints of the sizes that is right for all sizes.
+
+    Vectors, copies, jammed axes, folds in rows and threads are: tiles are followed by single elements.  Blocks, chunks and
+    row buffers are not taken: they need fixed extents.
+    """
+    plan = default_plan(program, target)
+    at = {s.name: hint(index.from_atom(s)) for s in program.sizes}
+    bound, made = bind_tensors(program, at)
+    if any(0 in t.shape for t in bound.tensors) or len(set(made.values())) < len(made):
+        return plan
+    facts = proven(program)
+    kernels: list[Kernel] = []
+    for kernel in plan.kernels:
+        (t,) = kernel.tensors
+        placement = Placement(kernel, facts)
+        ranking = ranked(made[t], target)[:TRIED] if t.kind != "scatter" else []
+        legal = (s for s in map(_for_all_sizes, ranking) if illegal(placement, s, target.lanes) is None)
+        kernels.append(replace(kernel, schedule=next(legal, kernel.schedule)))
+    return replace(plan, kernels=tuple(kernels))
+
+
+def _for_all_sizes(s: Schedule) -> Schedule:
+    """The schedule without what needs fixed extents."""
+    threads = s.threads if isinstance(s.threads, int) or s.threads is None else s.threads[1]
+    order = tuple((k, None) for k, block in s.order if block is None)
+    return replace(s, order=order, carry=None, stream=False, threads=threads)
 
 
 class SizedCode:
     """The library of a program with sizes.
 
-    text   the C++ of its translation unit     plan     one kernel for each tensor
+    text   the C++ of its translation unit     plan     one kernel for each tensor, for the hints of the sizes
     """
 
     def __init__(self, program: Program, *, threads: int | None = None) -> None:
         target = host()
         start = time.perf_counter()
-        plan = default_plan(program, target)
+        plan = plan_for_hints(program, target)
         self.program, self.plan = program, plan
         self._emitted: Emitted = emit_program(proven(program), plan, target)
         self.text = translation_unit([self._emitted], target)

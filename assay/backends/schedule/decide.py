@@ -93,6 +93,11 @@ def _model(target: Target) -> Model:
     return Model(m if m.lanes == target.lanes else replace(m, lanes=target.lanes, registers=target.registers))
 
 
+def ranked(t: T, target: Target) -> list[Schedule]:
+    """The schedules of a kernel that computes `t` alone, by modelled time, best first."""
+    return [c.schedule for c in _model(target).ranked((t,), ())]
+
+
 def candidates(group: Group, model: Model) -> list[Candidate]:
     """The ways to compute the group by modelled time, best first (never empty)."""
     key = "candidates", model.signature(group.tensors, group.local)

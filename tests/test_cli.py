@@ -192,6 +192,16 @@ def test_prove() -> None:
     assert {"kind", "where", "status", "how", "witness"} <= found["obligations"][0].keys()
 
 
+def test_prove_for_all_sizes(functions: str) -> None:
+    target = ("prove", f"{functions}:double", "--arg", "f32[6,10]", "--dynamic")
+    code, out, _ = call(*target)
+    assert code == 0
+    assert "for all n0 >= 2    (captured at 6)" in out
+    found = said(*target)
+    assert (found["verdict"], found["shapes"], found["guards"]) == ("PROVED", {"x": ["n0", "n1"]}, [])
+    assert call(*target, "--recheck")[0] == 2
+
+
 def test_prove_refutes(case: str) -> None:
     Path(case).write_text("program f(x: f32[3]):\n  y[i:4] = x[i]\n  return y\n")
     code, out, _ = call("prove", case)

@@ -44,7 +44,7 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the elements lie row-major without gaps (axes of size 1 do not matter)."""
     step = 1
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and s != step:
+        if s is not step and n != 1 and s != step:  # the first spares a decision about n
             return 0 in shape
         step *= n
     return True

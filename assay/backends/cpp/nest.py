@@ -228,7 +228,7 @@ class Nest:
     def _write_names(self, number: int, s: Store, names: Names, stride: int, step: str, v: Value | None = None) -> None:
         """Store every copy of a value: o[flat + stride * step]."""
         p = self.printer
-        extra = f"+{stride}L*{step}" if stride else ""
+        extra = f"+{extent_text(stride)}*{step}" if is_symbolic(stride) else f"+{stride}L*{step}" if stride else ""
         for at in p.coordinates(self._copied()):
             text = p.pick(names, at)
             if names.vector and v is not None and v.dtype is dt.bool_:

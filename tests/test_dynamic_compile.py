@@ -200,3 +200,36 @@ def test_whatever_sizes_come_first(f: Any, first: tuple[int, int]) -> None:
     for n, m in (first, (2, 3), (8, 8 * 9 + 1), (33, 250), (130, 66), (7, 1024)):
         x, y = (assay.tensor(rng.standard_normal((n, m)).astype(np.float32)) for _ in range(2))
         assert bits_equal(g(x, y).numpy(), f(x, y).numpy()), (n, m)
+
+
+# ------------------------------------------------------------------------------------------------ what the tests would see
+
+
+def test_a_dropped_tail_changes_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.backends.cpp import nest
+
+    real = nest._cut_extent
+    monkeypatch.setattr(nest, "_cut_extent", lambda n, rep, size: nest.Axis(n, real(n, rep, size).pieces[:1]))
+    x = assay.tensor(np.arange(100, dtype=np.float32))
+    g = assay.compile(lambda x: x * 3 + 1, dynamic=True)
+    assert not bits_equal(g(x).numpy(), (x * 3 + 1).numpy())
+
+
+def test_guards_are_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the match of a call forgot the guards, binding its sizes would still refuse them."""
+    from assay.frontends.dynamic import Sizes
+
+    g = assay.compile(lambda x: x[:4] * 2, dynamic=True)
+    assert g(assay.ones(6)).shape == (4,)
+    monkeypatch.setattr(Sizes, "guards", property(lambda self: ()))
+    with pytest.raises(UserError, match=r"the guard .* does not hold"):
+        g(assay.ones(3))
+
+
+def test_a_wrong_extent_is_not_proved() -> None:
+    """A program whose code would read one element too many at some size is never emitted."""
+    from assay.backends.cpp.sized import compile_sized
+    from assay.core.errors import Unsound
+
+    with pytest.raises(Unsound, match="n = "):
+        compile_sized(assay.parse("program f[n: 2..](x: f32[n]):\n t[i:n] = x[i + 1]\n return t"))

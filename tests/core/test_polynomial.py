@@ -348,3 +348,15 @@ def test_values_of_sizes_in_arrays() -> None:
     at = {N.terms[0][0]: np.array([3, 4]), ROW.terms[0][0]: np.array([2, 0])}
     assert evaluate(ROW * N + N // 2, at.__getitem__).tolist() == [7, 2]
     assert isinstance(ROW.terms[0][0], Var)
+
+
+def test_a_digit_that_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With x % c taken for 0, a sum that is negative somewhere would count as >= 0: what the values show."""
+    from assay.core import polynomial
+
+    e = M * (ROW // M) - ROW
+    assert not nonnegative(e)
+    monkeypatch.setattr(polynomial, "_signs", {})
+    monkeypatch.setattr(polynomial, "remainder", lambda a: ix(0))
+    assert nonnegative(e)
+    assert min(evaluate(e, at.__getitem__) for at in points()) < 0

@@ -203,3 +203,28 @@ def test_a_wrong_pass_is_not_proved_for_all_sizes() -> None:
 def test_arrays_are_arguments_too() -> None:
     p = sized_program(lambda x: x * 2, (np.zeros((3, 4), np.float32),), {}, True)
     assert p.sizes.match([(5, 6)]) == {"n0": 5, "n1": 6}
+
+
+class Layer:
+    """A module: its weights are met during the capture and have fixed sizes."""
+
+    def __init__(self) -> None:
+        self.weight, self.bias = assay.ones(10, 4), assay.zeros(4)
+
+    def __call__(self, x: Any) -> Any:
+        return (x @ self.weight + self.bias).relu()
+
+
+def test_weights_fix_the_sizes_that_meet_them() -> None:
+    proof: Any = assay.prove(Layer(), assay.ones(6, 10), dynamic=True)
+    assert proof.verdict.kind == "PROVED"
+    assert [str(g) for g in proof.guards] == ["n1 == 10"]
+    assert [list(map(repr, s)) for s in proof.sized.sizes.shapes] == [["n0", "10"]]
+
+
+def test_a_compiled_module() -> None:
+    layer = Layer()
+    g = assay.compile(layer, dynamic=True)
+    for n in (6, 9, 70):
+        assert g(assay.ones(n, 10)).shape == (n, 4)
+    assert g.cache_info().entries == 1

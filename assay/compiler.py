@@ -156,6 +156,7 @@ class SizedEntry:
     why: str
     seconds: dict[str, float]
     passes: Links
+    nests: Callable[[], tuple[Link, ...]] = tuple
     earlier: int = 0
     served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
 
@@ -166,8 +167,8 @@ class SizedEntry:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """What is proved of each pass, for all sizes and inputs."""
-        return self.passes.prove()
+        """What is proved of each pass and of the loop nests, for all sizes and inputs."""
+        return (*self.passes.prove(), *self.nests())
 
     def __call__(self, shapes: Sequence[tuple[int, ...]]) -> Entry | str:
         """The entry at arguments of these shapes, or why they are not served."""
@@ -407,13 +408,13 @@ class Compiled:
         with ieee(), uncollected():
             sized = sized_program(self.function, args, kwargs, self.dynamic)
             made_at = time.perf_counter()
-            code = build_for_sizes(sized, backend=self.backend)
+            code, nests = build_for_sizes(sized, backend=self.backend)
         self._misses += 1
         seconds = {"capture": made_at - start, "backend": time.perf_counter() - made_at}
         shapes = iter(sized.sizes.shapes)
         described = tuple(f"{name}: {_describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
                           for name, x in zip(names, leaves, strict=True))  # fmt: skip
-        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages))
+        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), nests)
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
         described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
@@ -546,8 +547,10 @@ def build(program: Program, *, backend: str, tune: bool = False, meanwhile: Call
     return cpp.compile_program(program, tune=tune, meanwhile=meanwhile)
 
 
-def build_for_sizes(sized: SizedProgram, *, backend: str) -> Callable[[dict[str, int]], Executable]:
-    """Sizes -> the program at them, compiled once for all sizes by "cpp", or run by "reference".
+def build_for_sizes(
+    sized: SizedProgram, *, backend: str
+) -> tuple[Callable[[dict[str, int]], Executable], Callable[[], tuple[Link, ...]]]:
+    """Sizes -> the program at them, compiled once for all sizes by "cpp", or run by "reference"; what is proved of its nests.
 
     What the backend decides by the sizes of the first call is among the guards.
     """
@@ -555,12 +558,12 @@ def build_for_sizes(sized: SizedProgram, *, backend: str) -> Callable[[dict[str,
     if backend == "reference":
         from assay.semantics import denote
 
-        return lambda sizes: functools.partial(denote.run, sized.at(sizes))
+        return lambda sizes: functools.partial(denote.run, sized.at(sizes)), tuple
     from assay.backends.cpp.sized import compile_sized
 
     with sized.sizes.assumptions:
         code = compile_sized(sized.final)
-    return lambda sizes: code.at({s.name: sizes[s.name] for s in sized.final.sizes})
+    return lambda sizes: code.at({s.name: sizes[s.name] for s in sized.final.sizes}), lambda: code.links
 
 
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,

@@ -233,3 +233,28 @@ def test_a_wrong_extent_is_not_proved() -> None:
 
     with pytest.raises(Unsound, match="n = "):
         compile_sized(assay.parse("program f[n: 2..](x: f32[n]):\n t[i:n] = x[i + 1]\n return t"))
+
+
+@pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
+def test_loop_nests_are_proved_for_all_sizes(c: DynamicCase) -> None:
+    g = assay.compile(c.f, dynamic=True)
+    g(*tensors(c, [s for s, _ in c.arguments]))
+    [entry] = g.entries.values()
+    nests = [link for link in entry.links if link.name == "nest"]
+    assert nests
+    assert all(link.proved for link in entry.links if link.name != "nest"), g.explain_proofs()
+    by_guard = c.name == "convolution"  # extents that are positive by a guard, which the proof of a nest does not use
+    assert [link.proved for link in nests] == [not by_guard], g.explain_proofs()
+
+
+def test_a_dropped_tail_is_not_proved() -> None:
+    from assay.core.index import size
+    from assay.verify.coverage import covered
+    from assay.verify.nests import Axis, Piece
+
+    n: Any = size("n", 1)
+    tiles, left = Piece(n // 8, 8, (0,), 8), Piece(n - n // 8 * 8, 1, (0,), 1, n // 8 * 8, is_tail=True)
+    assert covered(Axis(n, (tiles, left))) == ("", True)
+    assert "not computed" in covered(Axis(n, (tiles,)))[0]
+    assert "gaps" in covered(Axis(n, (Piece(n // 8, 8, (0,), 4), left)))[0]
+    assert "starts at" in covered(Axis(n, (tiles, Piece(left.count, 1, (0,), 1, 0, is_tail=True))))[0]

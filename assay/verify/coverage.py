@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.index import Ix, ix
+from assay.core.index import Ix, is_symbolic, ix
 from assay.core.lang import E, T, axes, op, size_of, substitute, walk
 from assay.core.lang import load as load_
+from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.verify import verdict
 from assay.verify.equal import STEPS, Comparator, Mismatch, Pair
@@ -72,19 +73,22 @@ class Coverage:
 
 
 def prove_schedule(s: Scheduled, *, rlimit: int | None = None, steps: int = STEPS) -> Coverage:
-    """Every obligation of `s`; `rlimit` and `steps` as in verify/validate.py."""
+    """Every obligation of `s`; `rlimit` and `steps` as in verify/validate.py.
+
+    Memory of a program with sizes is laid out when they are known: it is not among them.
+    """
     comparator = Comparator(rlimit=rlimit, steps=steps)
     owed: list[Owed] = []
     for number, step in enumerate(s.steps):
         if step.nest is not None:
             where = f"kernel {number}"
             owed += _kernel(step.nest, step.writes, where, comparator)
-    owed += [*order_of(s), *storage_of(s)]
+    owed += [*order_of(s), *(storage_of(s) if not s.program.sizes else ())]
     return Coverage(tuple(owed), sum(step.nest is not None for step in s.steps))
 
 
 def _kernel(nest: LoopNest, writes: tuple[T, ...], where: str, comparator: Comparator) -> Iterator[Owed]:
-    if 0 in nest.domain:
+    if any(not is_symbolic(n) and n == 0 for n in nest.domain):
         return
     for number, (stored, t) in enumerate(zip(nest.stores, writes, strict=True)):
         yield Owed("value", f"{where}: {t!r}", _value(nest, stored, t, number, comparator))
@@ -171,6 +175,8 @@ def digits(flat: Ix, shape: tuple[int, ...]) -> list[Ix]:
 
 def covered(axis: Axis) -> tuple[str, bool]:
     """Why some index of the axis is not computed, or lies outside ("" where neither is so); whether each is computed once."""
+    if is_symbolic(axis.n):
+        return _covered_for_all_sizes(axis)
     if not axis.pieces or any(p.count < 1 or p.lanes < 1 or not p.offsets for p in axis.pieces):
         return "an empty piece", False
     spans = [s for p in axis.pieces for s in _spans(p)]
@@ -191,6 +197,18 @@ def covered(axis: Axis) -> tuple[str, bool]:
         return f"element {ends[-1]} is not computed", False
     total = sum(len(s) * n for s, n in spans)
     return "", total == axis.n
+
+
+def _covered_for_all_sizes(axis: Axis) -> tuple[str, bool]:
+    """`covered` of an axis whose extent depends on sizes: runs of whole tiles, each from where the one before ends, up to n."""
+    end = ix(0)
+    for p in axis.pieces:
+        if p.last is not None or sorted(p.offsets) != list(range(0, p.size, p.lanes)) or p.size % p.lanes:
+            return f"the tiles of {p.size} elements have gaps", False
+        if ix(p.base) is not end or not nonnegative(ix(p.count)):
+            return f"a piece starts at {p.base!r} instead of {end!r}, or has {p.count!r} tiles", False
+        end = end + ix(p.count) * p.size
+    return ("", True) if end is ix(axis.n) else (f"the elements from {end!r} on are not computed", False)
 
 
 def _spans(p: Piece) -> list[tuple[Sequence[int], int]]:

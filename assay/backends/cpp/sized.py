@@ -12,10 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from assay.backends import threads as threads_
 from assay.backends.build import build
-from assay.backends.cpp import Emitted, default_plan, emit_program, translation_unit
+from assay.backends.cpp import Emitted, as_data, default_plan, emit_program, translation_unit
 from assay.backends.legality import illegal
 from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
@@ -27,6 +28,7 @@ from assay.core.errors import Unsupported
 from assay.core.lang import Program, bind_tensors
 from assay.core.sizes import hint
 from assay.verify.bounds import proven
+from assay.verify.link import QUESTIONS, RLIMIT, Link, nest_link
 
 TRIED = 8  # schedules of the ranking that are looked at
 
@@ -79,6 +81,14 @@ class SizedCode:
         self.timings = {"emit": emission, "g++": built.seconds}
         self._threads = threads or threads_.available()
 
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of the loop nests, for all sizes that satisfy the guards."""
+        try:
+            return (nest_link(as_data(self._emitted), rlimit=RLIMIT, steps=QUESTIONS),)
+        except (Unsupported, ValueError) as error:  # a question whose answer depends on the sizes: guards are not used here
+            return (Link("nest", False, f"not proved: {error}"),)
+
     def at(self, sizes: Mapping[str, int]) -> Executable:
         """The code at these sizes.
 
@@ -93,7 +103,7 @@ class SizedCode:
         arena(layout, [(made[t], first, last) for t, first, last in e.lifetimes])
         steps = [Step(s.entry, tuple(made[t] for t in s.tensors)) for s in e.steps]
         return Executable(program, lambda: (self.plan, self.text), self.timings, steps, layout, self._library, self._threads,
-                          self.key, tuple)  # fmt: skip
+                          self.key, lambda: self.links)  # fmt: skip
 
 
 def compile_sized(program: Program, *, threads: int | None = None) -> SizedCode:

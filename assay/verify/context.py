@@ -123,4 +123,6 @@ class Context:
 
     @cached_property
     def _contradictory(self) -> bool:
-        return decide(Goal(condition=FALSE), self.hypotheses, rlimit=self.rlimit).status == "proved"
+        never = Goal(condition=FALSE)
+        reached = seen(never, self.hypotheses)[1]
+        return not reached and decide(never, self.hypotheses, rlimit=self.rlimit).status == "proved"

@@ -45,6 +45,8 @@ Hypothesis: TypeAlias = "tuple[E, bool]"  # a condition, and whether it holds
 
 SAMPLES = 256
 SEEN = 64  # points at which a condition is looked at before its proof is tried
+UNIFORM = np.random.default_rng(0).random((61, SEEN))
+KIND = np.random.default_rng(1).integers(0, 4, (59, SEEN))  # 0: near a constant, 1: an end, else anywhere
 SIZED_SAMPLES = 448
 FEW = 1 << 15  # points that are evaluated rather than asking z3
 BOX = 300_000  # points that are evaluated where z3 has no answer
@@ -153,16 +155,17 @@ def seen(goal: Goal, hypotheses: Iterable[Hypothesis]) -> tuple[bool, bool]:
     q = Fact(goal, frozenset(hypotheses)).question
     if len(q.nodes) > NODES or q.sized or q.wide or any(lo > hi for lo, hi in q.atoms.values()):
         return False, False
-    rng, facts = np.random.default_rng(0), Facts(q.hypotheses)
+    facts = Facts(q.hypotheses)
     known = {0, *(x for e in q.nodes if e.op == "const" for x in (e.lo, -e.lo))}
     known.update(x for _, lo, hi in goal.ranges for x in (lo, hi))
     constants = np.array(sorted({x + d for x in known for d in (-1, 0, 1) if abs(x) < WIDE}), np.int64)
     columns: dict[Atom, Any] = {}
-    for a in q.atoms:
+    for k, a in enumerate(q.atoms):
         low, high = _range(facts, a)
-        near = np.clip(rng.choice(constants, SEEN // 4), low, high)
-        ends = rng.choice(np.array([low, high], np.int64), SEEN // 4)
-        column = rng.permutation(np.concatenate([near, ends, rng.integers(low, high, SEEN // 2, np.int64, endpoint=True)]))
+        at, kind = UNIFORM[k % len(UNIFORM)], KIND[(k + k // len(UNIFORM)) % len(KIND)]
+        inside = np.minimum(low + (at * (high - low + 1.0)).astype(np.int64), high)
+        near = np.minimum(np.maximum(constants[(at * len(constants)).astype(np.int64)], low), high)
+        column = np.where(kind == 0, near, np.where(kind == 1, np.where(at < 0.5, low, high), inside))
         columns[a] = column.astype(np.bool_) if _is_bool(a) else column
     holds, reached = q.points(columns)
     return bool((holds & reached).any()), bool((holds & ~reached).any())

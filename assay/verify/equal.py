@@ -30,7 +30,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Val, Var, ix, rewrite, same_shape, value, values, variable
-from assay.core.lang import E, T, accumulators, as_index, axes, const, expand, index, op, select, substitute, substitute_all
+from assay.core.lang import (
+    E,
+    T,
+    accumulators,
+    as_index,
+    axes,
+    const,
+    expand,
+    index,
+    op,
+    rebuild,
+    select,
+    substitute,
+    substitute_all,
+    walk,
+)
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
 from assay.verify.context import Context
@@ -39,6 +54,7 @@ from assay.verify.skeleton import skeleton
 from assay.verify.terms import interpreted
 
 STEPS = 200_000  # questions after which the answer is "not proved": a bound that no busy machine changes
+RESTATED = 3  # lets in one another that a condition is traced through
 LOADS = ("load", "load_or_zero")
 DEFINED = ("let", "require")
 
@@ -251,17 +267,24 @@ class Comparator:
         return laws
 
     def _restated(self, condition: E, c: Context) -> Generator[Question, Answer, E]:
-        """The condition with its loads replaced by equal ones of which the hypotheses speak."""
+        """The condition with its loads and folds replaced by equal ones of which the hypotheses speak, or by what they mean."""
         known = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
-        replaced: dict[tuple[Any, ...], E] = {}
-        for x in leaves(condition):
-            for y in known if x not in known else ():
-                if x.dtype is y.dtype and skeleton(x) == skeleton(y):
-                    answer = yield Pair(x, y, c)
-                    if not isinstance(answer, Mismatch):
-                        replaced[x.attr] = y
-                        break
-        return substitute(condition, {}, lambda t, idx, how: replaced.get((t, idx))) if replaced else condition
+        for _ in range(RESTATED):
+            replaced: dict[E, E] = {}
+            for x in [x for x in leaves(condition) if x not in known]:
+                for y in known:
+                    if x.dtype is y.dtype and skeleton(x) == skeleton(y):
+                        answer = yield Pair(x, y, c)
+                        if not isinstance(answer, Mismatch):
+                            replaced[x] = y
+                            break
+                else:
+                    body, _ = self.meaning(x, c)
+                    replaced.update({x: body} if body is not x else {})
+            if not replaced:
+                break
+            condition = with_leaves(condition, replaced)
+        return condition
 
     # -------------------------------------------------------------------------------------------- indices
 
@@ -437,7 +460,7 @@ def loop_variable(a: E, b: E, c: Context, n: int) -> Var:
 
 
 def leaves(e: E) -> list[E]:
-    """The loads that the value of an integer or bool expression is computed from, without those in their indices."""
+    """The loads and folds that the value of an integer or bool expression is computed from, without what is in them."""
     found: dict[E, None] = {}
     seen: set[E] = set()
     todo = [e]
@@ -446,13 +469,29 @@ def leaves(e: E) -> list[E]:
         if x in seen:
             continue
         seen.add(x)
-        if x.op in LOADS:
+        if x.op in (*LOADS, "fold", "proj"):
             found[x] = None
-        elif x.op == "idx":
-            todo += x.deps
         else:
-            todo += x.args if x.op != "fold" else ()
+            todo += x.deps
     return list(found)
+
+
+def with_leaves(e: E, leaf: dict[E, E]) -> E:
+    """The expression with other loads and folds in the place of these."""
+    made: dict[E, E] = {}
+
+    def atom(a: Var | Val) -> Ix:
+        return ix(a) if isinstance(a, Var) else as_index(made.get(a.e, a.e))
+
+    for x in walk((e,)):
+        if x in leaf:
+            made[x] = leaf[x]
+        elif x.op in (*LOADS, "fold", "proj") or not any(d in made for d in x.deps):
+            continue
+        else:
+            args = tuple(made.get(a, a) for a in x.args)
+            made[x] = index(rewrite(x.attr, atom), x.dtype) if x.op == "idx" else rebuild(x, args)
+    return made.get(e, e)
 
 
 def inside(i: Ix, n: int) -> E:

@@ -244,9 +244,11 @@ class Comparator:
                     arm = x.args[1 if holds else 2]
                     return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
         opened = [self.meaning(x, c) for x in (a, b)]  # a load of a let may be a select too: conditions are compared then
-        if any(x is not y for x, (y, _) in zip((a, b), opened, strict=True)):
-            (x, under), (y, more) = opened
+        (x, under), (y, more) = opened
+        if x is not a or y is not b:
             return (yield Pair(x, y, under.all_of(more.hypotheses)))
+        if expand(a) is not a or expand(b) is not b:  # a named row is one too
+            return (yield Pair(expand(a), expand(b), c))
         condition = (a if a.op == "select" else b).args[0]
         same = {condition}
         laws = EQUAL
@@ -341,7 +343,7 @@ class Comparator:
             opened = [self.meaning(x, c) for x in (a, b)]
         (x, under), (y, more) = opened
         if x is a and y is b:
-            return answer
+            return (yield Pair(expand(a), expand(b), c)) if expand(a) is not a or expand(b) is not b else answer
         answer = yield Pair(x, y, under.all_of(more.hypotheses))
         for attempt in last if isinstance(answer, Mismatch) else ():
             found = yield from attempt

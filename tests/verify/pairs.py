@@ -77,6 +77,12 @@ GOOD = (
     pair("selects by a value of another let", "x: f32[16]",
          "t[i:16] = exp(x[i])\nu[i:16] = select(eq(t[i], 0x0p+0:f32), 0x1p+0:f32, t[i])\ny[i:16] = neg(u[i])",
          "y[i:16] = neg(select(eq(exp(x[i]), 0x0p+0:f32), 0x1p+0:f32, exp(x[i])))"),
+    pair("a named row that chooses", "x: u8[16]", "y[i:16] = neg(relu(x[i]))",
+         "y[i:16] = neg(select(le(x[i], 0:u8), 0:u8, x[i]))"),
+    pair("an index that a let holds, in a condition", "x: f32[5], k: i64[4]",
+         "t[i:4] = mod(k[i], 7:i64)\nu[i:4] = x?[t[i] - 1]\ny[i:4] = neg(u[i])",
+         "v[i:4] = mod(k[i], 7:i64)\n"
+         "y[i:4] = neg(select(and(le(1:i64, v[i]), lt(v[i], 6:i64)), x?[mod(k[i], 7:i64) - 1], 0x0p+0:f32))"),
     # integers
     pair("integer arithmetic as an index", "x: f32[128]",
          "t[i:128] = mod(mul([i]:i64, 3:i64), 128:i64)\ny[i:128] = x[t[i]]", "y[i:128] = x[(3*i) % 128]"),

@@ -137,7 +137,7 @@ def store(target: Any, new: Value, writer: str) -> Any:
 def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
     """The results of a view operator: handles on the same cell where the view is expressible in its memory, else copies."""
     if op.base == "as_strided" and (parent.chain or not is_contiguous(values[0].shape, values[0].strides)):
-        raise UserError(
+        raise Unsupported(
             f"{source.quoted()}  as_strided of a view, or of elements that are not row-major (shape {list(values[0].shape)}, "
             f"strides {list(values[0].strides)}): strides count the elements of a storage, which this tensor does not show as it "
             "is; clone() it first, or take as_strided of the tensor that it is a view of"

@@ -241,7 +241,7 @@ def test_as_strided_shares_the_memory_of_a_whole_tensor() -> None:
 
 @pytest.mark.parametrize("part", [lambda x: x[1:], lambda x: x.reshape(2, 3).t(), lambda x: x[::2]])
 def test_as_strided_of_a_part_of_a_storage_is_refused(part: Any) -> None:
-    with pytest.raises(assay.UserError, match=r"clone\(\) it first"):
+    with pytest.raises(assay.Unsupported, match=r"clone\(\) it first"):
         part(assay.arange(6)).as_strided((2,), (1,))
     assert part(assay.arange(6)).clone().as_strided((2,), (1,)).shape == (2,)
 

@@ -12,20 +12,18 @@ What else it does in Python (printing, appending) happens only then.
 Outputs own their memory: a later call, or another thread's, never writes to an output that is still in use.  An input that
 another thread changes during a call gives an unspecified mixture of old and new elements, never a read out of bounds
 through a checked index.
+
+Here: which entry a call gets, when one is compiled, and what is reported of them; `build` hands a program to a backend.
+What a signature is stands in frontends/signature.py, what a call of an entry does in entries.py.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import functools
 import inspect
-import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,29 +31,34 @@ import optree
 
 from assay.core.collection import uncollected
 from assay.core.errors import InternalError, Unsupported, UserError
-from assay.core.graph import map_nodes
 from assay.core.ieee import ieee
-from assay.core.lang import Program, requires
-from assay.core.lang.bind import stated
-from assay.dynamic import SizedProgram, at_sizes, sized_program
-from assay.frontends.capture import Captured, Output, Source, capture, flatten, is_tensor, with_handles
-from assay.frontends.cell import Cell
-from assay.frontends.creation import check_bools, from_numpy
-from assay.frontends.dynamic import Dynamic, Sizes, leaf_names
-from assay.frontends.source import quoted_line
+from assay.core.lang import Program
+from assay.dynamic import SizedProgram, sized_program
+from assay.entries import Entry, Executable, Links, SizedEntry
+from assay.frontends.capture import capture, flatten, is_tensor, with_handles
+from assay.frontends.creation import check_bools
+from assay.frontends.dynamic import Dynamic, leaf_names
+from assay.frontends.signature import (
+    array_signature,
+    changes,
+    describe,
+    describe_symbolic,
+    dictionary_keys,
+    difference,
+    independent,
+    leaf_signature,
+    refuse_hidden_sharing,
+    sharing,
+)
 from assay.frontends.tensor import Tensor, wrap
-from assay.frontends.value import STATE, abstract
+from assay.frontends.value import STATE
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
-from assay.transforms.pipeline import Stage, optimise
-from assay.verify.link import Link, pass_links
+from assay.transforms.pipeline import optimise
+from assay.verify.link import Link
 
 RECOMPILE_LIMIT = 64
 QUICK = 4096  # signatures that are found in one step
-SERVED = 1024  # sizes of an entry for many sizes that are remembered
-LEAF = optree.tree_structure(0, none_is_leaf=True)  # type: ignore[arg-type]
-
-Executable = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
 
 
 class CacheInfo(NamedTuple):
@@ -65,216 +68,6 @@ class CacheInfo(NamedTuple):
     misses: int
     limit: int
     entries: int
-
-
-class Links:
-    """The passes of a compile, proved while g++ runs, or when somebody asks."""
-
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self.stages = stages
-        self._proved: tuple[Link, ...] | None = None
-
-    def prove(self) -> tuple[Link, ...]:
-        """Each pass against the program before it."""
-        if self._proved is None:
-            self._proved = pass_links(self.stages)
-        return self._proved
-
-
-@dataclass(eq=False)
-class Entry:
-    """One compiled signature.
-
-    `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
-    call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
-    """
-
-    captured: Captured
-    stages: list[Stage]
-    executable: Executable
-    described: tuple[str, ...]
-    passes: Links
-    seconds: dict[str, float] = field(default_factory=dict)
-    hits: int = 0
-    sizes: Sizes | None = None
-    at: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        c = self.captured
-        self.mutates = bool(c.changed)
-        self.bound = [(s.index, None if s.kind == "argument" else s.memory(())) for s in c.sources if s.kind != "storage"]
-        plain = not c.changed and all(a is None or a.flags.c_contiguous for _, a in self.bound)
-        self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
-        self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
-        self.single = self.fast and c.structure == LEAF
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """What is proved of each pass, of the schedule and of the loop nests, for all inputs; what is not says why."""
-        return (*self.passes.prove(), *getattr(self.executable, "links", ()))
-
-    def __call__(self, tensors: Sequence[Tensor]) -> Any:
-        """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
-        c = self.captured
-        cut = len(c.changed)
-        with _updates(c.changed, tensors):
-            arrays = [s.memory(tensors) for s in c.sources]
-            results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
-            for target, value in zip(c.changed, results, strict=False):
-                _write(target, tensors, value)
-        cells: dict[int, Cell] = {}
-        return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
-
-    def locate(self, error: RequireError) -> None:
-        """Note on the error which lines of the user ask for what does not hold, and of which arguments."""
-        with self.sizes.assumptions if self.sizes is not None else nullcontext():
-            self._locate(error)
-
-    def _locate(self, error: RequireError) -> None:
-        graph = self.captured.graph
-        arguments = {node: self.described[s.index].partition(":")[0]
-                     for node, s in zip(graph.inputs, self.captured.sources, strict=True) if s.kind == "argument"}  # fmt: skip
-        for node in graph.nodes:
-            if not node.partial:
-                continue
-            meaning = node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))
-            if any(stated(self.at, t.message) == error.tensor.message for t in requires(meaning)):
-                of = ", ".join(arguments.get(x, x.name) for x in node.operands)
-                error.add_note(f"in {node.target.base} of {of} at {quoted_line(node.where)}")
-
-
-@dataclass(eq=False)
-class SizedEntry:
-    """One compiled entry for many sizes: every call whose shapes give sizes that satisfy the guards.
-
-    `served` are the entries at the sizes that were called, `why` says why no earlier entry serves the call that made it.
-    """
-
-    sized: SizedProgram
-    code: Callable[[dict[str, int]], Executable]
-    described: tuple[str, ...]
-    why: str
-    seconds: dict[str, float]
-    passes: Links
-    nests: Callable[[], tuple[Link, ...]] = tuple
-    earlier: int = 0
-    served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
-
-    @property
-    def hits(self) -> int:
-        """The calls that it served."""
-        return self.earlier + sum(e.hits for e in self.served.values())
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """What is proved of each pass and of the loop nests, for all sizes and inputs."""
-        return (*self.passes.prove(), *self.nests())
-
-    def __call__(self, shapes: Sequence[tuple[int, ...]]) -> Entry | str:
-        """The entry at arguments of these shapes, or why they are not served."""
-        sizes = self.sized.sizes.match(shapes)
-        if isinstance(sizes, str):
-            return sizes
-        key = tuple(sizes.values())
-        found = self.served.get(key)
-        if found is None:
-            try:
-                executable = self.code(sizes)
-            except Unsupported as error:
-                return str(error)
-            if len(self.served) >= SERVED:
-                self.earlier, self.served = self.hits, {}
-            captured = at_sizes(self.sized.captured, sizes)
-            found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
-                                             self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
-        return found
-
-
-def _updates(changed: Sequence[Source], tensors: Sequence[Tensor]) -> ExitStack:
-    """Holds the locks of the storages that a call changes, always in the same order."""
-    cells = [s.storage(tensors) for s in changed]
-    held = ExitStack()
-    for lock in sorted({c.lock for c in cells if c is not None and c.lock is not None}, key=id):
-        held.enter_context(lock)
-    return held
-
-
-def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
-    target, cell = s.memory(tensors), s.storage(tensors)
-    if not target.flags.writeable:
-        raise UserError("the compiled function changes an argument whose memory is read-only; pass a copy")
-    np.copyto(target, value)
-    cell.written("a compiled function")  # type: ignore[union-attr]
-
-
-def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
-    if o.kind in ("static", "outside"):
-        return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
-    if o.kind == "result":
-        return Tensor(cells.setdefault(o.index, Cell(results[o.index])), o.chain)
-    t = tensors[o.index]
-    if o.kind == "argument":
-        return Tensor(t.cell, t.chain + o.chain) if o.chain else t
-    return Tensor(t.cell, o.chain)
-
-
-# ------------------------------------------------------------------------------------------------ signatures
-
-
-def _static(x: Any) -> Any:
-    """A key that is equal only for arguments that mean the same to the function: 1, 1.0 and True differ, so do +0 and -0.
-
-    Also inside of tuples, frozen sets and the fields of dataclasses.
-    """
-    if isinstance(x, float | complex):
-        return (type(x), struct.pack("<dd", x.real, x.imag))
-    if isinstance(x, np.generic):
-        return (type(x), x.tobytes())
-    if isinstance(x, tuple):
-        return (type(x), tuple(map(_static, x)))
-    if isinstance(x, frozenset):
-        return (type(x), frozenset(map(_static, x)))
-    try:
-        hash(x)
-    except TypeError:
-        raise UserError(
-            f"a compiled function got an argument of type {type(x).__name__}, which is neither a tensor, nor hashable, nor a "
-            "container of such; pass its tensors and numbers instead"
-        ) from None
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return (type(x), x, tuple(_static(getattr(x, f.name)) for f in dataclasses.fields(x) if f.compare))
-    return (type(x), x)
-
-
-def _keys(x: Any) -> Any:
-    """The keys of the dictionaries in `x`, in their order, which a function can see and a structure (sorted) does not tell."""
-    if isinstance(x, dict):
-        return tuple([(_static(k), _keys(v)) for k, v in x.items()])
-    return tuple(map(_keys, x)) if isinstance(x, tuple | list) else None
-
-
-def _signature(x: Any) -> Any:
-    if isinstance(x, Tensor):
-        return x.signature
-    if isinstance(x, np.ndarray):
-        return from_numpy(x).signature
-    return _static(x)
-
-
-def _array_key(a: np.ndarray) -> tuple[Any, ...]:
-    return (a.shape, a.dtype, None if a.flags.c_contiguous else a.strides)
-
-
-def describe(x: Any) -> str:
-    """An argument in a message: f32[2,3], or its value."""
-    if is_tensor(x):
-        shape, dtype, strides = _signature(x)
-        text = f"{dtype.name}[{','.join(map(str, shape))}]"
-        return text if strides is None else f"{text} with strides {list(strides)}"
-    return repr(x)
-
-
-# ------------------------------------------------------------------------------------------------ the compiled function
 
 
 class Compiled:
@@ -312,7 +105,7 @@ class Compiled:
             elif type(a) is np.ndarray:
                 if a.dtype == np.bool_:
                     check_bools(a)
-                key.append(_array_key(a))
+                key.append(array_signature(a))
                 arrays.append(a)
             else:
                 return self._slow(args, kwargs)
@@ -348,7 +141,7 @@ class Compiled:
         entry = self._entry(leaves, structure, tensors, args, kwargs)
         entry.hits += 1
         if entry.mutates:
-            _refuse_hidden_sharing(entry.captured, tensors)
+            refuse_hidden_sharing(entry.captured, tensors)
         try:
             result = entry(tensors)
         except RequireError as error:
@@ -356,7 +149,7 @@ class Compiled:
             raise
         as_tensors = any(isinstance(x, Tensor) for x in leaves) or not tensors
         if entry.fast and not kwargs and all(type(a) in (Tensor, np.ndarray) for a in args):
-            key = tuple(a.signature if type(a) is Tensor else _array_key(a) for a in args)
+            key = tuple(a.signature if type(a) is Tensor else array_signature(a) for a in args)
             if all(strides is None for _, _, strides in key):
                 if len(self._quick) > QUICK:
                     self._quick.clear()
@@ -366,19 +159,19 @@ class Compiled:
     def _entry(
         self, leaves: list[Any], structure: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Entry:
-        key = ((structure, _keys((args, kwargs))), tuple(map(_signature, leaves)))
+        key = ((structure, dictionary_keys((args, kwargs))), tuple(map(leaf_signature, leaves)))
         with self._lock:
-            if self.dynamic and _independent(tensors):
+            if self.dynamic and independent(tensors):
                 return self._entry_for_sizes(key, tensors, leaves, args, kwargs)
             found: Any = self.entries.get(key)
             if found is not None and found.mutates:
-                key = (*key, _sharing(found.captured, tensors))
+                key = (*key, sharing(found.captured, tensors))
                 found = self.entries.get(key)
             if found is None:
                 found = self._compile(args, kwargs, leaf_names(self.function, args, kwargs), leaves)
                 self.entries.setdefault(key[:2], found)
                 if found.mutates:
-                    self.entries[(*key[:2], _sharing(found.captured, tensors))] = found
+                    self.entries[(*key[:2], sharing(found.captured, tensors))] = found
             return found
 
     def _entry_for_sizes(self, key: Any, tensors: list[Tensor], leaves: list[Any], args: tuple[Any, ...],
@@ -412,7 +205,7 @@ class Compiled:
         self._misses += 1
         seconds = {"capture": made_at - start, "backend": time.perf_counter() - made_at}
         shapes = iter(sized.sizes.shapes)
-        described = tuple(f"{name}: {_describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
+        described = tuple(f"{name}: {describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
                           for name, x in zip(names, leaves, strict=True))  # fmt: skip
         return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), nests)
 
@@ -438,7 +231,7 @@ class Compiled:
         if len(compiled) >= self.limit:
             raise UserError(
                 f"{self.__name__} was compiled for {len(compiled)} signatures, the limit; this call is one more and differs "
-                f"from the last one in {_difference(compiled[-1].described, described)}.\n"
+                f"from the last one in {difference(compiled[-1].described, described)}.\n"
                 "  Pad or bucket the sizes, pass numbers that change as 0-d tensors, split the function, or raise the limit "
                 "(Compiled.limit)."
             )
@@ -474,57 +267,16 @@ class Compiled:
             if isinstance(entry, SizedEntry) and entry.why:
                 lines.append(f"  {k + 1}. {', '.join(entry.described)}, because {entry.why}")
                 continue
-            nearest = min(entries[:k], key=lambda e: len(_changes(e.described, entry.described)))
-            lines.append(f"  {k + 1}. because {_difference(nearest.described, entry.described)}")
+            nearest = min(entries[:k], key=lambda e: len(changes(e.described, entry.described)))
+            lines.append(f"  {k + 1}. because {difference(nearest.described, entry.described)}")
         return "\n".join(lines)
-
-
-def _independent(tensors: Sequence[Tensor]) -> bool:
-    """Whether the tensors are row-major and share no storage: others are compiled for their sizes."""
-    return all(t.is_contiguous() for t in tensors) and len({t.cell for t in tensors}) == len(tensors)
-
-
-def _describe_symbolic(x: Any, shape: tuple[int, ...]) -> str:
-    """An argument whose shape depends on sizes: f32[n0,2*n1]"""
-    return f"{_signature(x)[1].name}[{','.join(map(repr, shape))}]"
 
 
 def _to_numpy(x: Any) -> Any:
     return x.numpy() if isinstance(x, Tensor) else x
 
 
-def _changes(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
-    if len(old) != len(new):
-        return [f"{len(old)} arguments -> {len(new)}"]
-    return [f"{a} -> {b.partition(': ')[2]}" for a, b in zip(old, new, strict=True) if a != b]
-
-
-def _difference(old: tuple[str, ...], new: tuple[str, ...]) -> str:
-    return "; ".join(_changes(old, new)) or "the order of keys, or which arguments share storage"
-
-
-def _sharing(captured: Captured, tensors: Sequence[Tensor]) -> Any:
-    """Which arguments share storage with which, and how those that do see it."""
-    cells = [t.cell for t in tensors]
-    first = tuple(cells.index(c) for c in cells)
-    shared = {k for k, c in enumerate(cells) if cells.count(c) > 1 or c in captured.outside}
-    if not shared:
-        return ()
-    views = tuple((tuple(link.key for link in t.chain), t.cell.array.shape) if k in shared else () for k, t in enumerate(tensors))  # type: ignore[union-attr]
-    return (first, views, tuple(c in captured.outside for c in cells))
-
-
-def _refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:
-    """Raises UserError where a changed argument shares memory with another one that is a different storage to us."""
-    used = {*(t.cell for t in tensors), *captured.outside}
-    for s in captured.changed:
-        cell = s.storage(tensors)
-        if any(other is not cell and np.may_share_memory(cell.array, other.array) for other in used):  # type: ignore[union-attr]
-            raise UserError(
-                "a tensor that the compiled function changes in place shares memory, through two numpy arrays, with another one "
-                "that it uses; make one tensor with assay.from_numpy and pass views of it, or pass a copy"
-            )
-
+# ------------------------------------------------------------------------------------------------ backends
 
 BACKENDS = ("cpp", "reference")
 

@@ -21,6 +21,7 @@ LAYERS = (
     ("frontends",),
     ("nn", "ops"),
     ("dynamic",),
+    ("entries",),
     ("compiler",),
     ("examine",),
     ("fuzz",),

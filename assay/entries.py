@@ -1,0 +1,190 @@
+"""What one compilation leaves: an entry for one signature, or one for many sizes, and what is proved of its steps.
+
+    Entry(tensors)          the result of a call: inputs read, code run, changed inputs written, outputs made
+    SizedEntry(shapes)      the Entry at these sizes, or why it does not serve them
+    Links                   the proofs of the passes, made once
+
+Which entry a call gets, and when one is compiled, is decided in compiler.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import optree
+
+from assay.core.errors import Unsupported, UserError
+from assay.core.graph import map_nodes
+from assay.core.lang import requires
+from assay.core.lang.bind import stated
+from assay.dynamic import SizedProgram, at_sizes
+from assay.frontends.capture import Captured, Output, Source
+from assay.frontends.cell import Cell
+from assay.frontends.dynamic import Sizes
+from assay.frontends.source import quoted_line
+from assay.frontends.tensor import Tensor
+from assay.frontends.value import abstract
+from assay.semantics.failure import RequireError
+from assay.transforms.pipeline import Stage
+from assay.verify.link import Link, pass_links
+
+SERVED = 1024  # sizes of an entry for many sizes that are remembered
+LEAF = optree.tree_structure(0, none_is_leaf=True)  # type: ignore[arg-type]
+
+Executable = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
+
+
+class Links:
+    """The passes of a compile, proved while g++ runs, or when somebody asks."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = stages
+        self._proved: tuple[Link, ...] | None = None
+
+    def prove(self) -> tuple[Link, ...]:
+        """Each pass against the program before it."""
+        if self._proved is None:
+            self._proved = pass_links(self.stages)
+        return self._proved
+
+
+@dataclass(eq=False)
+class Entry:
+    """One compiled signature.
+
+    `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
+    call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
+    """
+
+    captured: Captured
+    stages: list[Stage]
+    executable: Executable
+    described: tuple[str, ...]
+    passes: Links
+    seconds: dict[str, float] = field(default_factory=dict)
+    hits: int = 0
+    sizes: Sizes | None = None
+    at: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        c = self.captured
+        self.mutates = bool(c.changed)
+        self.bound = [(s.index, None if s.kind == "argument" else s.memory(())) for s in c.sources if s.kind != "storage"]
+        plain = not c.changed and all(a is None or a.flags.c_contiguous for _, a in self.bound)
+        self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
+        self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
+        self.single = self.fast and c.structure == LEAF
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of each pass, of the schedule and of the loop nests, for all inputs; what is not says why."""
+        return (*self.passes.prove(), *getattr(self.executable, "links", ()))
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        """The result on tensors of the entry's signature; changed inputs are written after everything was computed."""
+        c = self.captured
+        cut = len(c.changed)
+        with _updates(c.changed, tensors):
+            arrays = [s.memory(tensors) for s in c.sources]
+            results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
+            for target, value in zip(c.changed, results, strict=False):
+                _write(target, tensors, value)
+        cells: dict[int, Cell] = {}
+        return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+
+    def locate(self, error: RequireError) -> None:
+        """Note on the error which lines of the user ask for what does not hold, and of which arguments."""
+        with self.sizes.assumptions if self.sizes is not None else nullcontext():
+            self._locate(error)
+
+    def _locate(self, error: RequireError) -> None:
+        graph = self.captured.graph
+        arguments = {node: self.described[s.index].partition(":")[0]
+                     for node, s in zip(graph.inputs, self.captured.sources, strict=True) if s.kind == "argument"}  # fmt: skip
+        for node in graph.nodes:
+            if not node.partial:
+                continue
+            meaning = node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))
+            if any(stated(self.at, t.message) == error.tensor.message for t in requires(meaning)):
+                of = ", ".join(arguments.get(x, x.name) for x in node.operands)
+                error.add_note(f"in {node.target.base} of {of} at {quoted_line(node.where)}")
+
+
+@dataclass(eq=False)
+class SizedEntry:
+    """One compiled entry for many sizes: every call whose shapes give sizes that satisfy the guards.
+
+    `served` are the entries at the sizes that were called, `why` says why no earlier entry serves the call that made it.
+    """
+
+    sized: SizedProgram
+    code: Callable[[dict[str, int]], Executable]
+    described: tuple[str, ...]
+    why: str
+    seconds: dict[str, float]
+    passes: Links
+    nests: Callable[[], tuple[Link, ...]] = tuple
+    earlier: int = 0
+    served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
+
+    @property
+    def hits(self) -> int:
+        """The calls that it served."""
+        return self.earlier + sum(e.hits for e in self.served.values())
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What is proved of each pass and of the loop nests, for all sizes and inputs."""
+        return (*self.passes.prove(), *self.nests())
+
+    def __call__(self, shapes: Sequence[tuple[int, ...]]) -> Entry | str:
+        """The entry at arguments of these shapes, or why they are not served."""
+        sizes = self.sized.sizes.match(shapes)
+        if isinstance(sizes, str):
+            return sizes
+        key = tuple(sizes.values())
+        found = self.served.get(key)
+        if found is None:
+            try:
+                executable = self.code(sizes)
+            except Unsupported as error:
+                return str(error)
+            if len(self.served) >= SERVED:
+                self.earlier, self.served = self.hits, {}
+            captured = at_sizes(self.sized.captured, sizes)
+            found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
+                                             self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
+        return found
+
+
+def _updates(changed: Sequence[Source], tensors: Sequence[Tensor]) -> ExitStack:
+    """Holds the locks of the storages that a call changes, always in the same order."""
+    cells = [s.storage(tensors) for s in changed]
+    held = ExitStack()
+    for lock in sorted({c.lock for c in cells if c is not None and c.lock is not None}, key=id):
+        held.enter_context(lock)
+    return held
+
+
+def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
+    target, cell = s.memory(tensors), s.storage(tensors)
+    if not target.flags.writeable:
+        raise UserError("the compiled function changes an argument whose memory is read-only; pass a copy")
+    np.copyto(target, value)
+    cell.written("a compiled function")  # type: ignore[union-attr]
+
+
+def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
+    if o.kind in ("static", "outside"):
+        return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
+    if o.kind == "result":
+        return Tensor(cells.setdefault(o.index, Cell(results[o.index])), o.chain)
+    t = tensors[o.index]
+    if o.kind == "argument":
+        return Tensor(t.cell, t.chain + o.chain) if o.chain else t
+    return Tensor(t.cell, o.chain)

@@ -270,14 +270,14 @@ def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Contex
 def _tried(q: Comparator, coarse: list[Terms], f: Terms, c: Context, used: dict[int, int],
            alike: int) -> Iterator[tuple[int, dict[Var, Ix]]]:  # fmt: skip
     """For each of `coarse`, positions at which it may equal `f`: by its indices, next after the `used` ones, or, of `alike`
-    parts, every one of so many."""
+    parts, every one of so many.  All of them lie in the box of the loops: elsewhere two of them may have one number."""
     for k, g in enumerate(coarse):
         if not g.loops:
             if k not in used:
                 yield k, {}
             continue
         by_indices = Unifier(q, g.loops, c).solve(g.term, f.term)
-        if by_indices is not None:
+        if by_indices is not None and all(c.within(i, 0, v.n - 1) for v, i in by_indices.items()):
             yield k, by_indices
         flat = affine((math.prod(w.n for w in f.loops[j + 1 :]), ix(v)) for j, v in enumerate(f.loops))
         start = used.get(k, 0)

@@ -129,6 +129,10 @@ GOOD = (
 )  # fmt: skip
 
 BAD = (
+    pair("positions outside of the box: two of them have one number", "x: f32[4]",
+         "y[] = max(k:2) max(l:2) add(x[k], x[l])", "y[] = max(k:4) add(x[0], x[k])"),
+    pair("positions outside of the box, of integers", "x: i32[4]", "y[] = sum(k:2) sum(l:2) mul(x[k], x[l])",
+         "y[] = sum(k:4) mul(x[0], x[k])"),
     pair("wrong stride", "x: f32[4,16]", "t[m:64] = x[m // 16, m % 16]\ny[i:4,j:16] = neg(t[16*i + j])",
          "t[m:64] = x[m // 16, m % 16]\ny[i:4,j:16] = neg(t[15*i + j])"),
     pair("off by one", "x: f32[17]", "y[i:16] = x[i]", "y[i:16] = x[i + 1]"),

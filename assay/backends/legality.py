@@ -118,10 +118,13 @@ def illegal(p: Placement, s: Schedule, lanes: int) -> str | None:
         return f"{p.kind} with carry or row buffers"
     if s.carry is not None and carried(p, lanes) is None:
         return "carry needs one fold, of one accumulator, for each output"
-    vector = {a for a, r in replication(p, s, lanes).items() if r.lanes > 1 and a.axis is not None}
-    for f in p.fills:
-        if any(v in i.free for i in f.lead for v in (a.var for a in vector)):
-            return f"the row buffer of {f.tensor!r} would be filled in lanes"
+    rep = replication(p, s, lanes)
+    in_lanes = {x for x, r in rep.items() if r.lanes > 1}
+    if s.fold == "rowvec":
+        in_lanes |= {v.attr.loop for v in p.values if v.op == "fold" and not is_vector(v, rep) and in_rows(v.attr, lanes)}
+    for v in p.values:
+        if v.op == "fill" and not in_lanes.isdisjoint(v.varies):
+            return f"the row buffer of {v.attr.tensor!r} would be filled in lanes"
     return None
 
 

@@ -292,6 +292,37 @@ def test_row_buffers(schedule: Schedule) -> None:
     assert differs(compile_program(p, plan=plan_, threads=2), p, arrays(p)) == []
 
 
+ROWS = {
+    "by a fold": lambda e, at: tensor((16,), lambda i: total(40, lambda k: e[k, 3] * e[k, 5]) * e[2, 1]),
+    "by a loaded index": lambda e, at: tensor((16,), lambda i: e[at[i], 3] - e[at[i], 5]),
+    "by an axis": lambda e, at: tensor((16,), lambda i: e[i, 3] - e[i, 5]),
+}
+
+
+@pytest.mark.parametrize(("name", "schedule", "legal"), [
+    ("by a fold", Schedule(), True),
+    ("by a fold", Schedule(vector=0), True),
+    ("by a fold", Schedule(fold="rowvec"), False),
+    ("by a loaded index", Schedule(jam=((0, 4),)), True),
+    ("by a loaded index", Schedule(vector=0), False),
+    ("by an axis", Schedule(jam=((0, 4),)), True),
+    ("by an axis", Schedule(vector=0), False),
+])  # fmt: skip
+def test_no_row_buffer_is_filled_in_lanes(name: str, schedule: Schedule, *, legal: bool) -> None:
+    x, indices = f32("x", 40, 24), lang.input("at", (16,), dt.i64)
+    e = tensor((40, 24), lambda i, j: op("exp", x[i, j]))
+    at = tensor((16,), lambda i: op("mod", indices[i], 40))
+    out = ROWS[name](e, at)
+    p = program((x, indices), [out])
+    kernels = (Kernel((at,), Schedule()),) if at in p.tensors else ()
+    plan_ = Plan((*kernels, Kernel((out,), schedule, local=((e, 1),))))
+    if legal:
+        assert differs(compile_program(p, plan=plan_), p, arrays(p)) == []
+    else:
+        with pytest.raises(InternalError, match="filled in lanes"):
+            compile_program(p, plan=plan_)
+
+
 @pytest.mark.parametrize(("schedule", "why"), [
     (Schedule(vector=2), "rank"),
     (Schedule(vector=1, jam=((1, 2),)), "both vector and jam"),

@@ -15,6 +15,7 @@ from assay.backends.schedule.space import Choice, orders
 from assay.backends.schedule.summary import Summary
 from assay.backends.target import Target
 from assay.core import lang
+from assay.core.errors import InternalError
 from assay.core.index import Ix
 from assay.core.lang import E, Program, T
 from assay.transforms.rewrite import checks
@@ -99,11 +100,14 @@ def ranked(t: T, target: Target) -> list[Schedule]:
 
 
 def candidates(group: Group, model: Model) -> list[Candidate]:
-    """The ways to compute the group by modelled time, best first (never empty)."""
+    """The ways to compute the group by modelled time, best first (never empty); InternalError where no schedule is legal."""
     key = "candidates", model.signature(group.tensors, group.local)
     found = model.memory.get(key)
     if found is None:
         ranked = model.ranked(group.tensors, group.local)
+        if not ranked:
+            rows = [t for t, _ in group.local]
+            raise InternalError(f"no schedule is legal for {list(group.tensors)} with the row buffers {rows}; store these")
         found = [Candidate(c.cost.seconds, group, c) for c in ranked]
         if found[0].seconds > QUICK and reused(k := model.summary(group.tensors, group.local)):
             found += _with_packing(group, k, ranked, model)

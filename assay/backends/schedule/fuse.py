@@ -121,9 +121,12 @@ class Model:
         return found
 
     def ranked(self, tensors: tuple[T, ...], local: Local) -> list[Choice]:
-        """The schedules of a kernel, best first; of one that takes a moment, those of the coarse space only."""
+        """The schedules of a kernel, best first; of one that takes a moment, those of the coarse space only.
+
+        None where the row buffers cannot be filled: the full space has no legal schedule of it either.
+        """
         coarse = self._coarse(tensors, local)
-        if coarse and coarse[0].cost.seconds < QUICK:
+        if not coarse or coarse[0].cost.seconds < QUICK:
             return coarse
         key = FULL, self.signature(tensors, local)
         found = self.memory.get(key)
@@ -223,16 +226,34 @@ class Decisions:
             self.mode.setdefault(t, self._first_mode(t))
         self.made: dict[T, T] = {}
         self.locals: dict[T, tuple[tuple[T, int], ...]] = {}
-        for t in self.tensors:
-            try:
-                self._make(t, self.made, self.locals, self.mode)
-            except UserError:  # an index that is exact as a stored value would not fit its type as an expression
-                self.mode.update((r, KEEP) for r in self.tensors if self.mode[r] == INLINE)
-                self.made, self.locals = {}, {}
-                for u in self.tensors:
-                    self._make(u, self.made, self.locals, self.mode)
-                return
+        try:
+            self._make_all()
+        except UserError:  # an index that is exact as a stored value would not fit its type as an expression
+            self.mode.update((r, KEEP) for r in self.tensors if self.mode[r] == INLINE)
+            self._make_all()
+            self._store_unfillable()
+            return
+        self._store_unfillable()
         self._fuse_rows()
+
+    def _make_all(self) -> None:
+        self.made, self.locals = {}, {}
+        for t in self.tensors:
+            self._make(t, self.made, self.locals, self.mode)
+
+    def _store_unfillable(self) -> None:
+        """Start from kernels that have a schedule: the rows of those that cannot fill them are stored.
+
+        No flip leads out of a kernel that can fill neither of two rows: it has no schedule after any one of them either.
+        """
+        while True:
+            kept = [t for t in self.tensors if self.mode[t] == KEEP and self.locals[t]]
+            stuck = [t for t in kept if self.kernel_seconds(t, self.made, self.locals) == math.inf]
+            rows = {row for t in stuck for row, _ in self.locals[t]}
+            if not rows:
+                return
+            self.mode.update((t, KEEP) for t in self.tensors if self.mode[t] == LOCAL and self.made[t] in rows)
+            self._make_all()
 
     def free(self, t: T) -> bool:
         """Whether there is anything to decide about `t`."""

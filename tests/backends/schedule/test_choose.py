@@ -1,6 +1,7 @@
 """choose: the program keeps its bits, every tensor has one kernel, schedules are legal, decisions are the known good ones."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.target import of
 from assay.core import dtypes as dt
 from assay.core import lang
+from assay.core.index import ix
 from assay.core.lang import input, op, program
 from assay.semantics.denote import bits_equal, run
 from benchmarks import workloads as w
@@ -227,3 +229,29 @@ def test_rows_that_are_summed_and_written_are_one_kernel(columns):
     y = lang.tensor(x.shape, lambda i, j: x[i, j] * s[(i, *rest)] - q[(i, *rest)])
     _, plan = entry(whole(y), TARGET)
     assert len(plan.kernels) == 1
+
+
+def rows_asked(by, count, n=40):
+    """A sum over k of elements of `count` lets of rows of one element: of row `by(k)`, 0 where there is none, and of two more."""
+    rows = [w.each(m(f"x{k}", n, 1), lambda v: op("exp", op("exp", v)) + op("exp", v)) for k in range(count)]
+
+    def step(a, k):
+        for r in rows:
+            a = a + lang.load_or_zero(r, by(k), 0) * lang.load_or_zero(r, by(k), 0)
+        return a + sum((r[ix(q), 0] for r in rows for q in (1, 2)), start=lang.const(0.0, w.f32))
+
+    return whole(lang.tensor((3,), lambda i: lang.fold(n, lang.const(0.0, w.f32), step) + m("b", 3)[i]))
+
+
+@pytest.mark.parametrize("by", [lambda k: k, lambda k: k - 1, lambda k: 41 - k], ids=["row k", "row k-1", "row 41-k"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_rows_that_cannot_be_filled_are_stored(by, count):
+    """However many of them a kernel reads: storing one of two leaves a kernel that has no schedule either."""
+    p = rows_asked(by, count)
+    model = Model(dataclasses.replace(DEFAULTS[8], threads=2))
+    decisions = Decisions(p, model)
+    for group in decisions.groups():
+        assert model.seconds(group.tensors, group.local) < math.inf
+    _, plan = entry(p, TARGET)
+    for kernel in plan.kernels:
+        assert illegal(Placement(kernel), kernel.schedule, TARGET.lanes) is None

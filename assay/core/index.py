@@ -14,7 +14,9 @@ for: it can be added, multiplied, divided; comparing it asks core/sizes.py, whic
 Everything is interned: equal expressions are the same object, also across threads (an object is published complete, by
 `setdefault`, which is atomic).  The range of a variable is part of the variable,
 so simplification needs no context.  Arithmetic is that of the mathematical integers.
-Every simplification is one `Rule` of `RULES`; the tests prove each with z3.
+
+Here: the atoms, making and interning expressions, their intervals, walks over them.  How floor divisions are simplified
+stands in division.py (a table of rules, each proved with z3), expressions with sizes in polynomial.py.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -266,12 +267,21 @@ def polynomial() -> Any:
     return polynomial
 
 
+def division() -> Any:
+    """The rules of floor division (they are made of expressions: asked only where a quotient is new)."""
+    from assay.core import division
+
+    return division
+
+
 def sizes() -> Any:
     """The decisions about extents."""
     from assay.core import sizes
 
     return sizes
 
+
+# ------------------------------------------------------------------------------------------------ making and interning
 
 _vars: dict[tuple[int, int], Var] = {}
 _divs: dict[tuple[Ix, int], Div] = {}
@@ -311,7 +321,7 @@ def size(name: str, lo: int = 1, hi: int = 1 << 40) -> Ix:
         made.name, made.lo, made.hi, made.key, made.free = name, lo, hi, (3, name, lo, hi), _EMPTY
         made.sizes = frozenset((made,))
         found = _sizes.setdefault((name, lo, hi), made)
-    return from_atom(found) if lo != hi else _ix(lo, ())
+    return from_atom(found) if lo != hi else interned(lo, ())
 
 
 def product(factors: Iterable[Factor]) -> Atom:
@@ -327,6 +337,17 @@ def product(factors: Iterable[Factor]) -> Atom:
     return found
 
 
+def div(e: Ix, c: int) -> Ix:
+    """floor(e / c) as an atom, c an integer; floordiv, which simplifies, is the way to make it."""
+    found = _divs.get((e, c))
+    if found is None:
+        made = Div()
+        made.e, made.c, made.key, made.free, made.sizes = e, c, (1, e.key, c), e.free, e.sizes
+        made.lo, made.hi = e.lo // c, e.hi // c
+        found = _divs.setdefault((e, c), made)
+    return from_atom(found)
+
+
 def quotient(e: Ix, c: Ix) -> Ix:
     """floor(e / c) as an atom; floordiv, which simplifies, is the way to make it."""
     found = _size_quotients.get((e, c))
@@ -338,7 +359,8 @@ def quotient(e: Ix, c: Ix) -> Ix:
     return from_atom(found)
 
 
-def _ix(c: int, terms: Terms) -> Ix:
+def interned(c: int, terms: Terms) -> Ix:
+    """c + terms as THE object that it is; the terms are sorted, without zero coefficients."""
     found = _ixs.get((c, terms))
     if found is None:
         made = Ix()
@@ -358,7 +380,7 @@ def _ix(c: int, terms: Terms) -> Ix:
 
 def from_atom(a: Atom) -> Ix:
     """The atom as an expression."""
-    return _ix(0, ((a, 1),))
+    return interned(0, ((a, 1),))
 
 
 def ix(x: Ix | Var | Val | int) -> Ix:
@@ -366,10 +388,10 @@ def ix(x: Ix | Var | Val | int) -> Ix:
     if isinstance(x, Ix):
         return x
     if isinstance(x, Var):
-        return from_atom(x) if x.hi or x.sizes else _ix(0, ())
+        return from_atom(x) if x.hi or x.sizes else interned(0, ())
     if isinstance(x, Val):
         return from_atom(x)
-    return _ix(int(x), ())
+    return interned(int(x), ())
 
 
 def value(e: E) -> Ix:
@@ -379,7 +401,7 @@ def value(e: E) -> Ix:
         made = Val()
         made.e, made.key, made.free, made.lo, made.hi, made.sizes = e, (2, e.digest, e.id), e.free, e.lo, e.hi, _NO_SIZES
         found = _vals.setdefault(e, made)
-    return from_atom(found) if found.lo != found.hi else _ix(found.lo, ())
+    return from_atom(found) if found.lo != found.hi else interned(found.lo, ())
 
 
 def affine(parts: Iterable[tuple[int, Ix]]) -> Ix:
@@ -392,7 +414,7 @@ def affine(parts: Iterable[tuple[int, Ix]]) -> Ix:
         c += k * e.c
         for a, q in e.terms:
             total[a] = total.get(a, 0) + k * q
-    return _ix(c, _sorted(total))
+    return interned(c, _sorted(total))
 
 
 def _sorted(total: Mapping[Atom, int]) -> Terms:
@@ -406,7 +428,11 @@ def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
     return term[0].key
 
 
-def _plain_interval(c: int, terms: Terms) -> tuple[int, int]:
+# ------------------------------------------------------------------------------------------------ intervals
+
+
+def plain_interval(c: int, terms: Terms) -> tuple[int, int]:
+    """Interval of c + terms as if the atoms were independent."""
     lo = hi = c
     for a, k in terms:
         if k > 0:
@@ -421,15 +447,15 @@ def _interval(c: int, terms: Terms) -> tuple[int, int]:
 
     Digits are taken out as long as that makes the sum of the intervals narrower: a reshape is a sum of digits.
     """
-    lo, hi = _plain_interval(c, terms)
+    lo, hi = plain_interval(c, terms)
     if all(type(a) is not Div for a, _ in terms):
         return lo, hi
     digits_lo = digits_hi = 0
     width = hi - lo
     while True:
         best = None
-        for m, b, c2, terms2 in _without_digit(c, terms):
-            lo2, hi2 = _plain_interval(c2, terms2)
+        for m, b, c2, terms2 in without_digit(c, terms):
+            lo2, hi2 = plain_interval(c2, terms2)
             if hi2 - lo2 + abs(m) * (b - 1) < width:
                 width = hi2 - lo2 + abs(m) * (b - 1)
                 best = m * (b - 1), c2, terms2, lo2, hi2
@@ -444,13 +470,13 @@ def _interval(c: int, terms: Terms) -> tuple[int, int]:
             scaled = {t: a.c * q for t, q in terms if t is not a}
             for t, q in a.e.terms:
                 scaled[t] = scaled.get(t, 0) + k * q
-            lo2, hi2 = _plain_interval(a.c * c + k * a.e.c, tuple(scaled.items()))
+            lo2, hi2 = plain_interval(a.c * c + k * a.e.c, tuple(scaled.items()))
             lo = max(lo, digits_lo - (max(0, k * (a.c - 1)) - lo2) // a.c)
             hi = min(hi, digits_hi + (hi2 - min(0, k * (a.c - 1))) // a.c)
     return lo, hi
 
 
-def _without_digit(c: int, terms: Terms) -> Iterable[tuple[int, int, int, Terms]]:
+def without_digit(c: int, terms: Terms) -> Iterable[tuple[int, int, int, Terms]]:
     """(m, b, c2, terms2): c + terms = m * (x - b * (x // b)) + c2 + terms2 for a division x // b and an m that cancels a term."""
     total = dict(terms)
     divs = [a for a in total if type(a) is Div]
@@ -468,120 +494,6 @@ def _without_digit(c: int, terms: Terms) -> Iterable[tuple[int, int, int, Terms]
                 yield m, b, c - m * x_constant, tuple((t, q) for t, q in rest.items() if q)
 
 
-# ------------------------------------------------------------------------------------------------ floor division
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One simplification of e // c: `statement` is what the tests prove, `apply(e, c)` returns the result or None."""
-
-    name: str
-    statement: str
-    apply: Callable[[Ix, int], Ix | None]
-
-
-def _unit(e: Ix, c: int) -> Ix | None:
-    return e if c == 1 else None
-
-
-def _nested(e: Ix, c: int) -> Ix | None:
-    if (a := _division(e)) is not None:
-        return floordiv(a.e, a.c * c)
-    return None
-
-
-def _division(e: Ix) -> Div | None:
-    """The division that `e` is, if it is one."""
-    if e.c == 0 and len(e.terms) == 1 and e.terms[0][1] == 1 and type(a := e.terms[0][0]) is Div:
-        return a
-    return None
-
-
-def _split(e: Ix, g: int, enough: Callable[[int, int], bool]) -> tuple[Ix, int, int] | None:
-    """(q, lo, hi) with e = g * q + r, lo <= r <= hi and enough(lo, hi); None where no such split is found.
-
-    r holds what is no multiple of g; it gets narrower where digits are taken out whose rest is one.
-    """
-    constant, terms = e.c, e.terms
-    low = _ix(constant % g, tuple((a, k) for a, k in terms if k % g))
-    lo, hi = low.lo, low.hi
-    whole: list[tuple[int, Ix]] = []
-    offsets: list[int] = []
-    while not enough(lo, hi):
-        best = None
-        for m, b, constant2, terms2 in _without_digit(constant, terms):
-            low2 = _plain_interval(constant2 % g, tuple((a, k) for a, k in terms2 if k % g))
-            taken = [*offsets, m * (b - 1)] if m % g else offsets
-            lo2, hi2 = low2[0] + sum(min(0, x) for x in taken), low2[1] + sum(max(0, x) for x in taken)
-            if (hi2 - lo2, not enough(lo2, hi2)) < (hi - lo, not enough(lo, hi)):
-                lo, hi, best = lo2, hi2, (m, constant2, terms2, taken)
-        if best is None:
-            return None
-        m, constant2, terms2, offsets = best
-        if m % g == 0:
-            digit = affine(((1, _ix(constant, terms)), (-1, _ix(constant2, terms2))))
-            whole.append((1, _ix(digit.c // g, tuple((a, k // g) for a, k in digit.terms))))
-        constant, terms = constant2, terms2
-    return affine([*whole, (1, _ix(constant // g, tuple((a, k // g) for a, k in terms if k % g == 0)))]), lo, hi
-
-
-def _multiples(e: Ix, c: int) -> Ix | None:
-    found = _split(e, c, lambda lo, hi: lo // c == hi // c)
-    return found and found[0] + found[1] // c
-
-
-def _reduce(e: Ix, c: int) -> Ix | None:
-    if e.c == e.c % c and all(0 <= k < c for _, k in e.terms):
-        return None
-    whole = _ix(e.c // c, tuple((a, k // c) for a, k in e.terms if k // c))
-    rest = _ix(e.c % c, tuple((a, k % c) for a, k in e.terms if k % c))
-    return whole + floordiv(rest, c)
-
-
-def _common_factor(e: Ix, c: int) -> Ix | None:
-    g = math.gcd(c, *(k for _, k in e.terms))
-    if g == 1:
-        return None
-    return floordiv(_ix(e.c // g, tuple((a, k // g) for a, k in e.terms)), c // g)
-
-
-def _low_part(e: Ix, c: int) -> Ix | None:
-    steps = {k for _, k in e.terms} | {k for *_, terms in _without_digit(e.c, e.terms) for _, k in terms}
-    for g in sorted((k for k in steps if k > 1 and c % k == 0), reverse=True):
-        found = _split(e, g, lambda lo, hi, g=g: 0 <= lo and hi < g)
-        # a division that stays inside would be nested again by sum_nested, unless it is all there is
-        whole = found and (_division(found[0]) or all(k % (c // g) == 0 for a, k in found[0].terms if type(a) is Div))
-        if found and (whole or found[0].terms == _high(e, g)):
-            return floordiv(found[0], c // g)
-    return None
-
-
-def _high(e: Ix, g: int) -> Terms:
-    return tuple((a, k // g) for a, k in e.terms if k % g == 0)
-
-
-def _sum_nested(e: Ix, c: int) -> Ix | None:
-    for a, k in e.terms:
-        if k == 1 and type(a) is Div:
-            return floordiv(a.e + a.c * (e - from_atom(a)), a.c * c)
-    return None
-
-
-RULES: tuple[Rule, ...] = (
-    Rule("unit", "x // 1 == x", _unit),
-    Rule("nested", "(x // a) // c == x // (a*c)", _nested),
-    Rule("multiples", "(c*q + r) // c == q + m  if  c*m <= r < c*(m+1)", _multiples),
-    Rule("low_part", "(g*x + b) // (g*c) == x // c  if  0 <= b < g", _low_part),
-    Rule("reduce", "((c*q + s)*x + r) // c == q*x + (s*x + r) // c", _reduce),
-    Rule("common_factor", "(g*x + k) // (g*c) == (x + k // g) // c", _common_factor),
-    Rule("sum_nested", "(x // a + y) // c == (x + a*y) // (a*c)", _sum_nested),
-)
-
-
-def _exceeds(e: Ix) -> bool:
-    return e.lo < -(1 << 63) or e.hi >= 1 << 63
-
-
 def floordiv(e: Ix, c: Ix | int) -> Ix:
     """floor(e / c).  Raises ValueError unless c > 0 for all sizes.
 
@@ -593,26 +505,11 @@ def floordiv(e: Ix, c: Ix | int) -> Ix:
     if c <= 0:
         raise ValueError(f"index division by {c}; the divisor must be a positive integer")
     if not e.terms:
-        return _ix(e.c // c, ())
+        return interned(e.c // c, ())
     found = _quotients.get((e, c))
     if found is None:
-        found = _quotients.setdefault((e, c), polynomial().divide(e, ix(c)) if e.sizes else divide_by_constant(e, c))
+        found = _quotients.setdefault((e, c), polynomial().divide(e, ix(c)) if e.sizes else division().divide_by_constant(e, c))
     return found
-
-
-def divide_by_constant(e: Ix, c: int) -> Ix:
-    """floor(e / c) by `RULES`, or as an atom."""
-    for rule in RULES:
-        result = rule.apply(e, c)
-        if result is not None and not any(type(a) is Div and _exceeds(a.e) for a, _ in result.terms):
-            return result
-    found = _divs.get((e, c))
-    if found is None:
-        made = Div()
-        made.e, made.c, made.key, made.free, made.sizes = e, c, (1, e.key, c), e.free, e.sizes
-        made.lo, made.hi = e.lo // c, e.hi // c
-        found = _divs.setdefault((e, c), made)
-    return from_atom(found)
 
 
 # ------------------------------------------------------------------------------------------------ walks
@@ -653,7 +550,7 @@ def rewrite(e: Ix, atom: Callable[[Var | Val], Ix], size: Callable[[Size], Ix] =
             return floordiv(rewrite(a.e, atom, size), c if c.terms else c.c)
         return size(a) if type(a) is Size else atom(a)  # type: ignore[arg-type]
 
-    parts: list[tuple[int, Ix]] = [(1, _ix(e.c, ()))]
+    parts: list[tuple[int, Ix]] = [(1, interned(e.c, ()))]
     for a, k in e.terms:
         if type(a) is Product:
             parts.append((k, polynomial().multiply(*map(replaced, a.factors))))

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from assay.core import index
+from assay.core.division import divide_by_constant
 from assay.core.index import Atom, Div, Factor, Ix, Product, Quotient, Size, Terms, Val, Var, extents, fresh, is_symbolic, ix
 
 Monomial: TypeAlias = "tuple[Factor, ...]"  # in the order of keys
@@ -479,12 +480,12 @@ def divide(e: Ix, c: Ix) -> Ix:
     if not e.terms and not c.terms:
         return ix(e.c // c.c)
     if not e.sizes and not c.terms:
-        return index.divide_by_constant(e, c.c)
+        return divide_by_constant(e, c.c)
     for rule in RULES:
         result = rule.apply(e, c)
         if result is not None and not any(_exceeds(a.e) for a in index.divisions(result)):
             return result
-    return index.quotient(e, c) if c.terms else index.divide_by_constant(e, c.c)
+    return index.quotient(e, c) if c.terms else divide_by_constant(e, c.c)
 
 
 _divisors_by_guard: set[Ix] = set()

@@ -8,16 +8,17 @@ def _in(part: str, file: str, *faults: tuple[str, str, str]) -> tuple[Mutant, ..
 
 
 TABLE = (
-    *_in("index", "core/index.py",
-         ("a quotient by a common factor forgets to divide the constant", "return floordiv(_ix(e.c // g, tuple((a, k // g) for a, k in e.terms)), c // g)", "return floordiv(_ix(e.c, tuple((a, k // g) for a, k in e.terms)), c // g)"),
+    *_in("index", "core/division.py",
+         ("a quotient by a common factor forgets to divide the constant", "return floordiv(interned(e.c // g, tuple((a, k // g) for a, k in e.terms)), c // g)", "return floordiv(interned(e.c, tuple((a, k // g) for a, k in e.terms)), c // g)"),
          ("a nested quotient has the outer divisor only", "return floordiv(a.e, a.c * c)", "return floordiv(a.e, c)"),
          ("a low part of any size is dropped", "lambda lo, hi, g=g: 0 <= lo and hi < g", "lambda lo, hi, g=g: 0 <= lo and hi <= g"),
          ("a negative low part is dropped", "lambda lo, hi, g=g: 0 <= lo and hi < g", "lambda lo, hi, g=g: hi < g"),
-         ("multiples are taken out with a rest that crosses one", "found = _split(e, c, lambda lo, hi: lo // c == hi // c)", "found = _split(e, c, lambda lo, hi: lo // c >= hi // c - 1)"),
+         ("multiples are taken out with a rest that crosses one", "found = _split(e, c, lambda lo, hi: lo // c == hi // c)", "found = _split(e, c, lambda lo, hi: lo // c >= hi // c - 1)")),
+    *_in("index", "core/index.py",
          ("the upper end of an interval is that of the range", "made.lo, made.hi = e.lo // c, e.hi // c", "made.lo, made.hi = e.lo // c, e.hi // c - 1"),
          ("negative coefficients do not swap the ends of an interval", "            lo, hi = lo + k * a.hi, hi + k * a.lo\n", "            lo, hi = lo + k * a.lo, hi + k * a.hi\n"),
          ("digits are narrower than they are", "best = m * (b - 1), c2, terms2, lo2, hi2", "best = m * (b - 2), c2, terms2, lo2, hi2"),
-         ("a variable of one value is no constant", "return from_atom(x) if x.hi or x.sizes else _ix(0, ())", "return from_atom(x) if x.hi or x.sizes else _ix(1, ())"),
+         ("a variable of one value is no constant", "return from_atom(x) if x.hi or x.sizes else interned(0, ())", "return from_atom(x) if x.hi or x.sizes else interned(1, ())"),
          ("a remainder is that of the quotient", "return self - c * floordiv(self, c)", "return self - floordiv(self, c)")),
     *_in("intervals", "core/scalar.py",
          ("the interval of a difference subtracts lower ends", "range=lambda a, b: (a[0] - b[1], a[1] - b[0])", "range=lambda a, b: (a[0] - b[0], a[1] - b[1])"),

@@ -13,7 +13,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from assay.core.index import Div, Ix, Terms, affine, div, floordiv, from_atom, interned, plain_interval, without_digit
+from assay.core.atoms import Div, Terms
+from assay.core.index import Ix, affine, div, floordiv, from_atom, interned
+from assay.core.intervals import plain_interval, without_digit
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,11 @@ def _exceeds(e: Ix) -> bool:
 
 
 def divide_by_constant(e: Ix, c: int) -> Ix:
-    """floor(e / c) by `RULES`, or as an atom."""
+    """floor(e / c) by `RULES`, or as an atom.
+
+    No rule is applied whose dividend may leave int64, in which it will be computed: v % 4 + 1 has the range 1..4, but
+    (v % 4 + 1) % 4 == (v + 1) % 4 only where v + 1 does not wrap.
+    """
     for rule in RULES:
         result = rule.apply(e, c)
         if result is not None and not any(type(a) is Div and _exceeds(a.e) for a, _ in result.terms):

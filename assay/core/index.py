@@ -1,12 +1,7 @@
 """Integer index expressions, simplified at construction.
 
     Ix   = c + sum k * atom                      c, k integers; terms sorted by atom, no zero coefficient
-    atom = Var(level, n)      0 <= var < n; n is an integer, or an Ix over sizes
-         | Div(e, c)          floor(e / c), c > 0: e % c is e - c * (e // c)
-         | Val(e)             an integer scalar expression read as an index
-         | Size(name, lo, hi) an integer that is fixed for a run
-         | Product(a, b, ...) atoms multiplied: with sizes an Ix is a polynomial in normal form
-         | Quotient(e, c)     floor(e / c), c > 0 an Ix over sizes
+    atom = Var | Div | Val | Size | Product | Quotient (atoms.py)
 
 An *extent* (of an axis, of a loop) is an integer or an Ix over sizes alone, which may stand wherever an integer is asked
 for: it can be added, multiplied, divided; comparing it asks core/sizes.py, which answers for all sizes or states a guard.
@@ -15,8 +10,8 @@ Everything is interned: equal expressions are the same object, also across threa
 `setdefault`, which is atomic).  The range of a variable is part of the variable,
 so simplification needs no context.  Arithmetic is that of the mathematical integers.
 
-Here: the atoms, making and interning expressions, their intervals, walks over them.  How floor divisions are simplified
-stands in division.py (a table of rules, each proved with z3), expressions with sizes in polynomial.py.
+Here: arithmetic, making and interning, walks.  Elsewhere: the intervals of sums (intervals.py), how floor divisions are
+simplified (division.py, a table of rules, each proved with z3), expressions with sizes (polynomial.py).
 """
 
 from __future__ import annotations
@@ -25,7 +20,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from assay.core.atoms import Atom, Div, Factor, Product, Quotient, Size, Terms, Val, Var
+from assay.core.intervals import interval
 
 if TYPE_CHECKING:
     from assay.core.lang import E
@@ -33,104 +31,6 @@ if TYPE_CHECKING:
 _EMPTY: frozenset[Var] = frozenset()
 _NO_SIZES: frozenset[Size] = frozenset()
 _fresh = itertools.count(1 << 20)
-
-
-class Var:
-    """A loop variable or tensor axis: 0 <= var < n.  `level` is its canonical name."""
-
-    __slots__ = ("free", "hi", "key", "level", "lo", "n", "sizes")
-    level: int
-    n: int
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return f"i{self.level}" if self.level < 1 << 20 else f"t{self.level - (1 << 20)}"
-
-
-class Div:
-    """floor(e / c), c > 0."""
-
-    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
-    e: Ix
-    c: int
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return f"({self.e!r})//{self.c}"
-
-
-class Val:
-    """The value of an integer scalar expression, as an index; its range is that of the expression."""
-
-    __slots__ = ("e", "free", "hi", "key", "lo", "sizes")
-    e: E
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return f"<{self.e!r}>"
-
-
-class Size:
-    """An integer in lo..hi that is fixed for a run: the extent of an axis of an input, say."""
-
-    __slots__ = ("free", "hi", "key", "lo", "name", "sizes")
-    name: str
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class Product:
-    """Atoms multiplied, in the order of their keys; none of them is a product."""
-
-    __slots__ = ("factors", "free", "hi", "key", "lo", "sizes")
-    factors: tuple[Factor, ...]
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return "*".join(map(repr, self.factors))
-
-
-class Quotient:
-    """floor(e / c), where c > 0 is an expression over sizes."""
-
-    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
-    e: Ix
-    c: Ix
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
-
-    def __repr__(self) -> str:
-        return f"({self.e!r})//({self.c!r})"
-
-
-Factor: TypeAlias = Var | Div | Val | Size | Quotient
-Atom: TypeAlias = Var | Div | Val | Size | Product | Quotient
-Terms: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
 def is_symbolic(n: object) -> TypeGuard[Ix]:
@@ -367,7 +267,7 @@ def interned(c: int, terms: Terms) -> Ix:
         made.c, made.terms = c, terms
         made.free = _EMPTY.union(*(a.free for a, _ in terms)) if terms else _EMPTY
         made.key = (c, tuple((a.key, k) for a, k in terms))
-        made.lo, made.hi = _interval(c, terms)
+        made.lo, made.hi = interval(c, terms)
         made.sizes = _NO_SIZES
         for a, _ in terms:
             if a.sizes:
@@ -428,78 +328,8 @@ def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
     return term[0].key
 
 
-# ------------------------------------------------------------------------------------------------ intervals
-
-
-def plain_interval(c: int, terms: Terms) -> tuple[int, int]:
-    """Interval of c + terms as if the atoms were independent."""
-    lo = hi = c
-    for a, k in terms:
-        if k > 0:
-            lo, hi = lo + k * a.lo, hi + k * a.hi
-        else:
-            lo, hi = lo + k * a.hi, hi + k * a.lo
-    return lo, hi
-
-
-def _interval(c: int, terms: Terms) -> tuple[int, int]:
-    """Interval of c + terms, which knows that digits x - b * (x // b) lie between 0 and b - 1, and that x // b is near x / b.
-
-    Digits are taken out as long as that makes the sum of the intervals narrower: a reshape is a sum of digits.
-    """
-    lo, hi = plain_interval(c, terms)
-    if all(type(a) is not Div for a, _ in terms):
-        return lo, hi
-    digits_lo = digits_hi = 0
-    width = hi - lo
-    while True:
-        best = None
-        for m, b, c2, terms2 in without_digit(c, terms):
-            lo2, hi2 = plain_interval(c2, terms2)
-            if hi2 - lo2 + abs(m) * (b - 1) < width:
-                width = hi2 - lo2 + abs(m) * (b - 1)
-                best = m * (b - 1), c2, terms2, lo2, hi2
-        if best is None:
-            break
-        digit, c, terms, lo2, hi2 = best
-        width = hi2 - lo2
-        digits_lo, digits_hi = digits_lo + min(0, digit), digits_hi + max(0, digit)
-        lo, hi = max(lo, lo2 + digits_lo), min(hi, hi2 + digits_hi)
-    for a, k in terms:
-        if type(a) is Div:  # c + terms = (a.c * (c + the others) + k * a.e - k * (a.e % a.c)) / a.c
-            scaled = {t: a.c * q for t, q in terms if t is not a}
-            for t, q in a.e.terms:
-                scaled[t] = scaled.get(t, 0) + k * q
-            lo2, hi2 = plain_interval(a.c * c + k * a.e.c, tuple(scaled.items()))
-            lo = max(lo, digits_lo - (max(0, k * (a.c - 1)) - lo2) // a.c)
-            hi = min(hi, digits_hi + (hi2 - min(0, k * (a.c - 1))) // a.c)
-    return lo, hi
-
-
-def without_digit(c: int, terms: Terms) -> Iterable[tuple[int, int, int, Terms]]:
-    """(m, b, c2, terms2): c + terms = m * (x - b * (x // b)) + c2 + terms2 for a division x // b and an m that cancels a term."""
-    total = dict(terms)
-    divs = [a for a in total if type(a) is Div]
-    for a in divs:
-        inner = [d for d in divs if d.e is a.e and d.c < a.c and a.c % d.c == 0]  # a is d // (a.c / d.c)
-        dividends: list[tuple[Terms, int, int]] = [(a.e.terms, a.e.c, a.c), *((((d, 1),), 0, a.c // d.c) for d in inner)]
-        for x, x_constant, b in dividends:
-            factors = [-total[a] // b] if total[a] % b == 0 else []
-            factors += [total[t] // q for t, q in x if t in total and total[t] % q == 0]
-            for m in dict.fromkeys(factors):
-                rest = dict(total)
-                rest[a] += m * b
-                for t, q in x:
-                    rest[t] = rest.get(t, 0) - m * q
-                yield m, b, c - m * x_constant, tuple((t, q) for t, q in rest.items() if q)
-
-
 def floordiv(e: Ix, c: Ix | int) -> Ix:
-    """floor(e / c).  Raises ValueError unless c > 0 for all sizes.
-
-    No rule is applied whose dividend may leave int64, in which it will be computed: v % 4 + 1 has the range 1..4, but
-    (v % 4 + 1) % 4 == (v + 1) % 4 only where v + 1 does not wrap.
-    """
+    """floor(e / c), simplified.  Raises ValueError unless c > 0 for all sizes."""
     if type(c) is not int:
         return polynomial().divide(e, ix(c))
     if c <= 0:

@@ -473,7 +473,7 @@ RULES: tuple[Rule, ...] = (
 def divide(e: Ix, c: Ix) -> Ix:
     """floor(e / c).  Raises ValueError unless c > 0 for all sizes, or by a guard.
 
-    As in index.floordiv, no rule is applied whose dividend may leave int64.
+    As in division.py, no rule is applied whose dividend may leave int64.
     """
     if not _is_divisor(c):
         raise ValueError(f"index division by {c!r}; the divisor must be positive for all sizes")

@@ -354,6 +354,9 @@ class Concrete(Walker):
         for i in run:
             self.assign(node.target, self.constant(i, t), env)
             self.inside(node.body, env)
+        if run and not t.lo <= run[-1] + run.step <= t.hi:
+            self.node = node.iter
+            self._event("overflow", value=np.asarray(run[-1] + run.step))
 
     def while_(self, node: ast.While, env: Env) -> None:
         for _ in range(WAITS):

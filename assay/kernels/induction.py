@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay.kernels import terms as tm
@@ -35,6 +36,9 @@ class Loops(Walker):
     def under(self, c: Sym) -> tuple[tuple[tm.Cond, ...], frozenset[Fits]]:
         """The path and what it needs, where `c` holds too."""
         return (*self.path, c.term), self.path_needs | c.needs
+
+    def fitting(self, term: Poly, type_: Type, needs: frozenset[Fits]) -> Sym:
+        raise NotImplementedError
 
     def unknown(self, type_: Type, shape: tuple[int, ...], why: str, lo: int | None = None, hi: int | None = None) -> Value:
         raise NotImplementedError
@@ -66,6 +70,9 @@ class Loops(Walker):
         saved = self.path, self.path_needs
         self.path, self.path_needs = self.under(Sym(inside, needs))
         env.pop(_name(node.target), None)
+        if size.hi != 1 and not (t.lo <= hi.lo - size.hi + 1 and hi.hi + size.hi - 1 <= t.hi):
+            self.node = node.iter  # the machine adds the step once more before it compares: what wraps there goes on
+            counter = replace(counter, data=Sym(counter.data.term, self.fitting(counter.data.term + step, t, needs).needs))
         try:
             after = self._carried(node, env, at, {_name(node.target): counter}, None)
         finally:

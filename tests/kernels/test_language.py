@@ -223,3 +223,16 @@ def test_numbers_that_are_assigned_are_scalars_of_int32() -> None:
     p = proof("a = 70000\ntl.load(x_ptr + a * a * 0)")  # 70000 * 70000 wraps, as it does in Triton
     assert [o.kind for o in p.obligations if o.status == REFUTED] == ["int32"]
     assert proof("tl.load(x_ptr + 70000 * 70000 * 0)").verdict.kind == PROVED  # compile-time numbers do not
+
+
+@pytest.mark.parametrize(("loop", "n", "verdict"), [
+    ("range(0, n, 1 << 30)", "n=1..2**31-1", REFUTED),
+    ("range(0, n, 1024)", "n=1..2**31-1", UNKNOWN),  # two million iterations are not replayed
+    ("range(0, n, 1024)", "n=1..2**31-1024", PROVED),
+    ("range(0, n)", "n=1..2**31-1", PROVED),
+    ("range(n - 1, -1, -1024)", "n=1..2**31-1", PROVED),
+])  # fmt: skip
+def test_the_counter_of_a_loop_must_not_wrap_after_its_last_iteration(loop: str, n: str, verdict: object) -> None:
+    """The machine adds the step and then compares: 2**31 - 1024 + 1024 is negative, and less than n."""
+    found = proof(f"for k in {loop}:\n    tl.load(x_ptr + k)", n)
+    assert found.verdict.kind == verdict, str(found)

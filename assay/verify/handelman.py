@@ -2,8 +2,8 @@
 
     find(script) -> {"check": k, "cases": [[{"positive": [0, 3], "times": "1/2"}, ...], ...]} or None
 
-What is found is not trusted, so neither is z3, which solves the linear problem: are there multipliers, >= 0 for products of what
-is >= 0 and of any sign for multiples of what is 0, such that all monomials cancel and -1 is left?
+What is found is not trusted, so neither is z3, which solves the linear problem (farkas.py).  Here: which products and multiples
+are offered to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
+from assay.verify.farkas import multipliers
 from assay.verify.rational import Case, Polynomial, cases, constant, product, proves
 from assay.verify.smtlib import Refused, Script, Term
 
@@ -107,27 +108,8 @@ def _is_lower_bound(p: Polynomial) -> bool:
 
 def _solve(parts: list[tuple[dict[str, Any], Polynomial]]) -> list[dict[str, Any]] | None:
     """Multipliers with which the parts add up to -1, those of zero left out."""
-    import z3
-
-    lines = [f"(declare-const m{k} Real)" for k in range(len(parts))]
-    lines += [f"(assert (<= 0 m{k}))" for k, (name, _) in enumerate(parts) if "positive" in name]
-    sums: dict[tuple[str, ...], list[str]] = {(): []}
-    for k, (_, p) in enumerate(parts):
-        for monomial, c in p.items():
-            sums.setdefault(monomial, []).append(f"(* {_rational(c)} m{k})")
-    for monomial, terms in sums.items():
-        lines.append(f"(assert (= {'(- 1)' if monomial == () else '0'} (+ 0 0 {' '.join(terms)})))")
-    solver: Any = z3.SimpleSolver(ctx=z3.Context())
-    solver.set("rlimit", RLIMIT)
-    solver.from_string("\n".join(lines))
-    if str(solver.check()) != "sat":
+    positive, zero = [x for x in parts if "positive" in x[0]], [x for x in parts if "zero" in x[0]]
+    found = multipliers([p for _, p in positive], [p for _, p in zero], rlimit=RLIMIT)
+    if found is None:
         return None
-    model = solver.model()
-    values = {d.name(): model[d].as_fraction() for d in model.decls()}
-    times = [values.get(f"m{k}", Fraction(0)) for k in range(len(parts))]
-    return [{**name, "times": str(v)} for v, (name, _) in zip(times, parts, strict=True) if v]
-
-
-def _rational(c: Fraction) -> str:
-    text = str(abs(c.numerator)) if c.denominator == 1 else f"(/ {abs(c.numerator)} {c.denominator})"
-    return text if c >= 0 else f"(- {text})"
+    return [{**name, "times": str(v)} for v, (name, _) in zip(found[0] + found[1], positive + zero, strict=True) if v]

@@ -24,6 +24,7 @@ from assay.core import index as index_
 from assay.core.index import Div, Factor, Ix, Quotient, Size, Val, Var, ix
 from assay.core.lang import E, as_index, op
 from assay.core.polynomial import LIMIT, Polynomial, divides, nonnegative, plus, polynomial, times, top
+from assay.verify.farkas import multipliers
 
 Hypothesis: TypeAlias = "tuple[E, bool]"
 Case: TypeAlias = "tuple[tuple[Hypothesis, ...], tuple[Ix, ...], Ix | None]"
@@ -279,7 +280,7 @@ def _constraints(s: System) -> tuple[list[Polynomial], list[Polynomial], list[Po
 
 
 def _weights(bounds: Sequence[Polynomial], zeros: Sequence[Polynomial]) -> Certificate | None:
-    """Weights with which the sum is -1, by linear programming: first which constraints conflict, then how."""
+    """Weights with which the sum is -1: first which constraints conflict, then, of these, how (farkas.py)."""
     import z3
 
     context = z3.Context()
@@ -305,19 +306,8 @@ def _weights(bounds: Sequence[Polynomial], zeros: Sequence[Polynomial]) -> Certi
     if solver.check() != z3.unsat:
         return None
     chosen = [named[str(c)] for c in solver.unsat_core()]
-    solver = z3.SimpleSolver(ctx=context)
-    solver.set("rlimit", RLIMIT)
-    weights = [z3.Real(f"w{k}", context) for k in range(len(chosen))]
-    sums: dict[Any, Any] = {(): z3.RealVal(1, context)}
-    for w, (is_bound, p) in zip(weights, chosen, strict=True):
-        if is_bound:
-            solver.add(w >= 0)
-        for m, k in p.items():
-            sums[m] = sums.get(m, z3.RealVal(0, context)) + k * w
-    solver.add([total == 0 for total in sums.values()])
-    if solver.check() != z3.sat:
+    inequalities, equations = [p for is_bound, p in chosen if is_bound], [p for is_bound, p in chosen if not is_bound]
+    found = multipliers(inequalities, equations, rlimit=RLIMIT)
+    if found is None:
         return None
-    model = solver.model()
-    exact = [Fraction(str(model.eval(w, model_completion=True).as_fraction())) for w in weights]
-    pairs = [(w, is_bound, p) for w, (is_bound, p) in zip(exact, chosen, strict=True)]
-    return Certificate(tuple((w, p) for w, b, p in pairs if b), tuple((w, p) for w, b, p in pairs if not b))
+    return Certificate(tuple(zip(found[0], inequalities, strict=True)), tuple(zip(found[1], equations, strict=True)))

@@ -152,6 +152,23 @@ def test_errors_name_the_size_of_the_call() -> None:
         g(assay.ones(9, 3), assay.tensor(np.array([0, 3, 9])))
 
 
+def test_the_first_check_that_fails_is_that_of_eager_evaluation() -> None:
+    def f(x: Any, idx: Any) -> Any:
+        assay.assume(idx.clone(), 0, 3)  # its result is dropped, so no output reads this check, but it comes first
+        return x[idx]
+
+    g = assay.compile(f, dynamic=True)
+    for call in (f, assay.compile(f), g):
+        with pytest.raises(IndexError, match=r"assumed 0 <= value <= 3, here 4 at \[1\]"):
+            call(assay.randn(4), assay.tensor([0, 4]))
+
+
+def test_a_size_that_becomes_a_tensor_is_fixed() -> None:
+    g = assay.compile(lambda x: x + assay.tensor([x.shape[0] * 3, 1]).sum(), dynamic=True)
+    for n in (5, 7, 5):
+        assert g(assay.zeros(n)).tolist() == [3.0 * n + 1] * n
+
+
 def test_reference_backend() -> None:
     g = assay.compile(soft, dynamic=True, backend="reference")
     for n in (3, 6):

@@ -60,7 +60,7 @@ def bind_tensors(p: Program, sizes: Mapping[str, int]) -> tuple[Program, dict[T,
 
 def _program(p: Program, bound: _Bound) -> Program:
     return program([bound.tensor(t) for t in p.inputs], [bound.tensor(t) for t in p.outputs],
-                   [bound.tensor(t) for t in p.effects], p.name)  # fmt: skip
+                   [bound.tensor(t) for t in p.checks], p.name)  # fmt: skip
 
 
 ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {

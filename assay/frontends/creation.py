@@ -13,6 +13,7 @@ import numpy as np
 from assay.core.dtypes import DType, f32, i64
 from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import Unsupported, UserError
+from assay.core.index import Ix
 from assay.frontends.cell import Cell
 from assay.frontends.tensor import NO_GRADIENTS, Tensor
 from assay.frontends.value import STATE
@@ -59,6 +60,8 @@ def _array(data: Any) -> np.ndarray:
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_tensors(x) for x in data]
+    if isinstance(data, Ix):
+        return int(data)  # data of a tensor is fixed, so a size in it is: a guard
     return data.item() if isinstance(data, Tensor) else _unmasked(data, "tensor")
 
 

@@ -150,6 +150,8 @@ def test_errors_name_the_size_of_the_call() -> None:
     g(assay.ones(6, 3), assay.tensor(np.array([0, 5])))
     with pytest.raises(IndexError, match="0 <= 9 < 9"):
         g(assay.ones(9, 3), assay.tensor(np.array([0, 3, 9])))
+    with pytest.raises(IndexError, match=r"index 5 is out of bounds for axis 0 of size 4; allowed: -4\.\.3"):
+        assay.compile(lambda w: w[5], dynamic=True)(assay.ones(4))
 
 
 def test_the_first_check_that_fails_is_that_of_eager_evaluation() -> None:

@@ -25,6 +25,7 @@ from assay.core import polynomial
 from assay.core.errors import AssayError, UserError
 from assay.core.index import Div, Ix, Size, evaluate, is_symbolic, ix
 from assay.core.lang import E, Program, const, index, op, program
+from assay.core.lang.bind import stated
 from assay.core.lang.programs import indices
 from assay.core.sizes import Assumptions, Guard
 from assay.frontends import source
@@ -171,6 +172,8 @@ def capture_dynamic(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
             found = next((_fixed(s, hints) for g in assumptions.guards.values() if g.kind == "eq"
                           for s in sorted(g.d.sizes, key=_key)), None)  # fmt: skip
         if found is None and failure is not None:
+            at = {s.name: n for s, n in hints.items()}
+            failure.args = tuple(stated(at, a) if isinstance(a, str) else a for a in failure.args)  # of this call
             raise failure
         if found is None:
             break

@@ -3,11 +3,13 @@
     index       a simplified index expression has the values of the written one, and its interval holds them
     intervals   the interval of an integer scalar expression holds its values, whatever the inputs
     prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
+    validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +19,10 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.index import Ix, evaluate, ix, variable
-from assay.core.lang import E, as_index, const, convert, index, input, load, op, program, select, tensor
+from assay.core.lang import E, Program, as_index, const, convert, index, input, load, op, program, select, tensor
+from assay.examine import examine
 from assay.semantics.denote import run
+from assay.semantics.failure import RequireError
 from assay.verify.integers import Goal, Hypothesis, decide
 
 DIVISORS = (1, 2, 3, 4, 6, 8, 12)
@@ -205,10 +209,73 @@ def audit_prover(seed: int) -> Contradiction | None:
     return None
 
 
+EDITS: tuple[tuple[str, str], ...] = (
+    (r"\badd\(", "sub("), (r"\bsub\(", "add("), (r"\bmul\(", "add("), (r"\bmax\(", "min("), (r"\bmin\(", "max("),
+    (r"\blt\(", "le("), (r"\ble\(", "lt("), (r"\beq\(", "ne("), (r"\band\(", "or("), (r"\bnot\(", "stop("),
+    (r"\[(\w+),(\w+)\]", r"[\2,\1]"), (r"\[(\w+)\]", r"[\1 + 1]"), (r" \+ 1\b", " + 2"), (r" - 1\b", ""), (r"\?\[", "["),
+    (r"\b0x0p\+0", "0x1p+0"), (r"=-inf", "=0x0p+0"), (r"\((\w):(\d)\b", r"(\1:1"), (r"\bsum\(", "max("),
+    (r"select\((\w+), (\w+), ", r"select(\1, "), (r"\beffects .*", ""), (r"\beffects \w+, ", "effects "), (r"\bset\b", "add"),
+    (r", a\)", ", b)"), (r", b\)", ", a)"), (r"\(a, ", "(b, "), (r"\(b, ", "(a, "),
+)  # fmt: skip
+"""Changes of a program's text: (what is looked for, what takes its place)."""
+
+
+def audit_validator(seed: int) -> Contradiction | None:
+    """One random program, and the result of its passes changed at one place."""
+    from assay.core.errors import AssayError
+    from assay.core.parser import parse
+    from assay.core.text import show
+    from assay.fuzz.generate import random_recipe
+    from assay.fuzz.oracle import draw_arrays, draw_many_arrays
+    from assay.fuzz.recipe import tensors
+    from assay.semantics.inputs import HUGE
+    from assay.verify.validate import validate
+
+    rng = random.Random(seed)
+    recipe = random_recipe(seed, 4)
+    (inputs,) = draw_many_arrays([recipe], seed, 2)
+    inputs.append(draw_arrays(recipe, HUGE, np.random.default_rng(seed)))  # on which checks fail
+    try:
+        stages = examine(recipe, tuple(tensors(inputs[0]))).stages
+    except AssayError:
+        return None
+    source, text = stages[0].program, show(stages[-1].program)
+    places = [(m, new) for old, new in EDITS for m in re.finditer(old, text)]
+    rng.shuffle(places)
+    for found, new in places[:CHANGES]:
+        changed = text[: found.start()] + found.expand(new) + text[found.end() :]
+        try:
+            target = parse(changed)
+            differs = target.inputs == source.inputs and any(_outcome(source, xs) != _outcome(target, xs) for xs in inputs)
+        except (AssayError, IndexError):  # no program, or one that reads outside
+            continue
+        if differs and validate(source, target).proved:
+            at = f"{found.group()!r} became {found.expand(new)!r} in"
+            return Contradiction("validator", f"{at}\n{text}\nand the program is proved equal to\n{show(source)}")
+    return None
+
+
+CHANGES = 6  # of one program
+
+
+def _outcome(p: Program, arrays: list[np.ndarray]) -> list[bytes] | str:
+    """The bits of the results (of NaN, that it is one), or the error."""
+    try:
+        return [_bits(x) for x in run(p, [a.copy() for a in arrays])]
+    except RequireError as error:
+        return str(error)
+
+
+def _bits(x: np.ndarray) -> bytes:
+    if x.dtype.kind not in "biu":
+        x = np.where(np.isnan(x.astype(np.float64)), np.asarray(np.nan, x.dtype), x)
+    return x.tobytes()
+
+
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
-    "index": audit_index, "intervals": audit_intervals, "prover": audit_prover,
+    "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
 }  # fmt: skip
-SHARE = {"index": 8, "intervals": 4, "prover": 1}  # questions to each part for one to the dearest
+SHARE = {"index": 8, "intervals": 4, "prover": 1, "validator": 1}  # questions to each part in a round
 
 
 def audit(count: int, seed: int) -> Contradiction | None:

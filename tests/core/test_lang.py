@@ -231,3 +231,15 @@ def test_named_rows_expand_one_level() -> None:
     x = X[I0, 0]
     assert expand(op("relu", x)) is select(op("le", x, 0), const(0, dt.f32), x)
     assert expand(x) is x
+
+
+def test_the_text_of_a_value_that_shares_its_parts_is_short() -> None:
+    x = input("x", (4,), dt.f32)
+    e = load(x, 0)
+    for _ in range(200):
+        e = e + e
+    text = repr(e)
+    assert text.startswith("add(add(add(")
+    assert "..." in text
+    assert len(text) < 5000
+    assert repr(op("mul", load(x, 1), const(2.0, dt.f32))) == "mul(x:f32[4][1], 2.0:f32)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -29,6 +30,10 @@ NO_VARS: frozenset[Var] = frozenset()
 NO_TENSORS: frozenset[T] = frozenset()
 ids = count()  # one counter for expressions and tensors: creation order is a topological order
 _nodes: dict[tuple[Any, ...], E] = {}
+
+
+REPR_DEPTH = 8
+_shown = threading.local()  # how deep the text of an expression is that is being made
 
 
 class E:
@@ -57,8 +62,19 @@ class E:
     sized: bool
 
     def __repr__(self) -> str:
+        """The expression to a depth of REPR_DEPTH: its whole text may be exponential in its size (text.py gives names)."""
         if self.op == "const":
             return f"{constant_value(self)!r}:{self.dtype.name}"
+        depth = getattr(_shown, "depth", 0)
+        if depth == REPR_DEPTH:
+            return "..."
+        _shown.depth = depth + 1
+        try:
+            return self._text()
+        finally:
+            _shown.depth = depth
+
+    def _text(self) -> str:
         if self.op in ("load", "load_or_zero"):
             t, idx = self.attr
             return f"{t!r}[{', '.join(map(repr, idx))}]"

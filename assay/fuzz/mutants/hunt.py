@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.verify.layered import Arrays
 
 BATCH = 20  # programs between two looks at the other checks
-AUDITED = 30  # rounds of questions in a batch
+AUDITED = 20  # rounds of questions in a batch
 WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 

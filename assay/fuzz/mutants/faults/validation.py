@@ -1,0 +1,29 @@
+"""Faults in translation validation: each makes it believe that programs are equal which are not."""
+
+from assay.fuzz.mutants.mutant import Mutant
+
+
+def _in(file: str, *faults: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(name, "validator", f"verify/{file}", old, new) for name, old, new in faults)
+
+
+TABLE = (
+    *_in("equal.py",
+         ("reads of one tensor are equal wherever they are", "                answer = yield from self._all_indices(idx, jdx, c)\n                if not isinstance(answer, Mismatch):\n                    return answer\n            elif", "                return EQUAL\n            elif"),
+         ("equal first arms make choices equal", "        for holds in (True, False):\n            one, other", "        for holds in (True,):\n            one, other"),
+         ("the first argument of a function decides", "answer = yield from self.each(zip(a.args, b.args, strict=True), c)", "answer = yield from self.each(zip(a.args[:1], b.args[:1], strict=True), c)"),
+         ("all functions of as many arguments are one", "if a.op == b.op and a.args and a.attr == b.attr and len(a.args) == len(b.args):", "if a.args and b.args and a.op not in LOADS and b.op not in LOADS and a.attr == b.attr and len(a.args) == len(b.args):"),
+         ("the last axis decides where a read is", "        for i, j in zip(idx, jdx, strict=True):\n            answer = yield from self.indices(i, j, c)", "        for i, j in list(zip(idx, jdx, strict=True))[-1:]:\n            answer = yield from self.indices(i, j, c)"),
+         ("a guard is forgotten when a read is opened", "        for i, n in outside:\n            body = select", "        for i, n in outside[:0]:\n            body = select"),
+         ("scatters are equal when their bases are", "        if 0 in t.domain:\n            return base\n", "        return base\n"),
+         ("what combines in a scatter does not matter", "if (t.domain, t.combine) != (s.domain, s.combine):", "if t.domain != s.domain:"),
+         ("an integer difference is not looked at", "return c.is_zero(as_index(a) - as_index(b))", "return True"),
+         ("accumulators of one loop are one", 'if a.op == "acc" == b.op and a.attr[:2] == b.attr[:2]:', 'if a.op == "acc" == b.op:')),
+    *_in("validate.py",
+         ("the first output stands for all", "        for k, (a, b) in enumerate(zip(t.outputs, s.outputs, strict=True)):", "        for k, (a, b) in enumerate(list(zip(t.outputs, s.outputs, strict=True))[:1]):"),
+         ("a dropped check is not asked after", "            if not self._always(s):\n                return f\"check {s.message!r}\", Mismatch(\"it was dropped", "            if False:\n                return f\"check {s.message!r}\", Mismatch(\"it was dropped"),
+         ("the value of a check may change", "for a, b in ((t.cond, s.cond), (t.body, s.body)):", "for a, b in ((t.cond, s.cond),):")),
+    *_in("context.py",
+         ("a condition that is not refuted holds", "        if not holds and decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == \"proved\":\n            return False\n        return None", "        if not holds and decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == \"proved\":\n            return False\n        return True"),
+         ("every condition fails that is not proved", "            return True\n        if not holds and decide", "            return True\n        if True or decide")),
+)  # fmt: skip

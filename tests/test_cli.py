@@ -291,6 +291,7 @@ def test_help_names_every_command() -> None:
         (("run", "missing.py:f"), "no file missing.py"),
         (("run", "missing.assay"), "no file missing.assay"),
         (("run", "what"), "target 'what'; allowed: file.py:function, or program.assay"),
+        (("prove", "examples/kernels/faulty.py"), "faulty.py defines: add, copy_rows, pair_sums"),
         (("run", "FUNCTIONS:trouble"), "has no function 'trouble'; it defines: double, branch, look_up"),
         (("run", "FUNCTIONS:scaled"), "missing a required argument: 'x'"),
         (("run", "FUNCTIONS:double", "--arg", "f32[4"), "--arg 'f32[4'; allowed: a tensor such as f32[64,128]"),

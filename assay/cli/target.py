@@ -48,7 +48,7 @@ def load_target(text: str, specs: list[str], seed: int) -> Target:
         return Target(path.stem, p)
     file, colon, name = text.rpartition(":")
     if not colon or not file.endswith(".py"):
-        raise UserError(f"target {text!r}; allowed: file.py:function, or program.assay")
+        raise UserError(f"target {text!r}; allowed: file.py:function, or program.assay{_defined(text)}")
     function = _function(_existing(file), name)
     rng = np.random.default_rng(seed)
     declared = getattr(sys.modules.get(function.__module__), "ARGUMENTS", {})
@@ -61,6 +61,19 @@ def load_target(text: str, specs: list[str], seed: int) -> Target:
             f"or name them in the file: ARGUMENTS = {{{name}: ('f32[64,128]',)}}"
         ) from None
     return Target(name, function, tuple(argument(s, rng) for s in specs))
+
+
+def _defined(text: str) -> str:
+    """The targets in a Python file that was given without a function, read and not run; "" for anything else."""
+    path = Path(text)
+    if path.suffix != ".py" or not path.is_file():
+        return ""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return ""
+    names = [s.name for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_")]
+    return f"; {text} defines: {', '.join(names) or 'no function'}"
 
 
 def kernel_target(text: str) -> tuple[Path, str] | None:

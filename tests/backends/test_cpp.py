@@ -292,6 +292,19 @@ def test_row_buffers(schedule: Schedule) -> None:
     assert differs(compile_program(p, plan=plan_, threads=2), p, arrays(p)) == []
 
 
+@pytest.mark.parametrize("d", [dt.i8, dt.u8, dt.i16, dt.i32, dt.i64, dt.f32, dt.f64], ids=lambda d: d.name)
+def test_terms_held_in_lanes_keep_their_type(d: DType) -> None:
+    """Small integers are held as int: a row that is a template of two equal types has to see their own."""
+    x = lang.input("x", (3, 21), d)
+    names = ("min", "max", "floordiv", "mod", "add") if d.is_integer else ("min", "max", "add")
+
+    def folded(name: str) -> T:
+        return tensor((3,), lambda i: fold(21, x[i, 0], lambda a, k: op(name, a, op("max", x[i, k], x[i, 20 - k]))))
+
+    p = program((x,), [folded(name) for name in names])
+    assert differs(compile_program(p, plan=plan(p, "rowvec")), p, arrays(p)) == []
+
+
 ROWS = {
     "by a fold": lambda e, at: tensor((16,), lambda i: total(40, lambda k: e[k, 3] * e[k, 5]) * e[2, 1]),
     "by a loaded index": lambda e, at: tensor((16,), lambda i: e[at[i], 3] - e[at[i], 5]),

@@ -134,8 +134,8 @@ def _rows(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
                 stack.enter_context(p.loop(f.loop, [counter * w + lane]))
                 steps.names.update(zip(f.accs, accs, strict=True))
             for term, (reps, names) in held.items():
-                suffix = "!=0" if term.dtype is dt.bool_ else ""
-                steps.names[term] = Names(reps, [f"{n}[{lane_name}]{suffix}" for n in names], False)
+                cast, suffix = ("", "!=0") if term.dtype is dt.bool_ else (f"({TYPES[term.dtype].register})", "")
+                steps.names[term] = Names(reps, [f"{cast}{n}[{lane_name}]{suffix}" for n in names], False)
             _step(p, folds)
         inner.lines += [f"#pragma GCC unroll {w}", f"for(long {lane_name}=0;{lane_name}<{w};{lane_name}++){{", *steps.lines, "}"]
     outer.lines += [f"for(long {name}=0;{name}<{extent_text(whole)};{name}++){{", *inner.lines, "}"]

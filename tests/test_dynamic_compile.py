@@ -171,6 +171,13 @@ def test_a_size_that_becomes_a_tensor_is_fixed() -> None:
         assert g(assay.zeros(n)).tolist() == [3.0 * n + 1] * n
 
 
+@pytest.mark.parametrize("power", [lambda n: n**0.5, lambda n: n**-1, lambda n: 1.5**n, lambda n: n**2])
+def test_powers_of_sizes(power: Any) -> None:
+    g = assay.compile(lambda x: x / power(x.shape[0]), dynamic=True)
+    for n in (3, 7, 3):
+        assert bits_equal(g(assay.ones(n)).numpy(), (assay.ones(n) / power(n)).numpy())
+
+
 def test_reference_backend() -> None:
     g = assay.compile(soft, dynamic=True, backend="reference")
     for n in (3, 6):

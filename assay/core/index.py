@@ -74,8 +74,13 @@ class Ix:
 
     __rmul__ = __mul__
 
-    def __pow__(self, k: int) -> Ix:
-        return math.prod([self] * k, start=ix(1)) if type(k) is int and k >= 0 else NotImplemented
+    def __pow__(self, k: Any) -> Any:
+        if type(k) is int and k >= 0:
+            return math.prod([self] * k, start=ix(1))
+        return int(self) ** k if isinstance(k, int | float) else NotImplemented  # a float: the size is fixed, as in n / 2
+
+    def __rpow__(self, k: Any) -> Any:
+        return k ** int(self) if isinstance(k, int | float) else NotImplemented
 
     def __neg__(self) -> Ix:
         return affine(((-1, self),))

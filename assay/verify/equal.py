@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from assay.core import dtypes as dt
+from assay.core.errors import UserError
 from assay.core.index import Ix, Val, Var, ix, rewrite, same_shape, value, values, variable
 from assay.core.lang import (
     E,
@@ -285,7 +286,10 @@ class Comparator:
                     replaced.update({x: body} if body is not x else {})
             if not replaced:
                 break
-            condition = with_leaves(condition, replaced)
+            try:
+                condition = with_leaves(condition, replaced)
+            except UserError:  # without the bounds that a checked value has, an index does not fit its type
+                break
         return condition
 
     # -------------------------------------------------------------------------------------------- indices

@@ -60,8 +60,8 @@ TABLE = (
     Mutant("axes are merged where one of several lets allows it", "schedule|nest|cpp", MERGE, "if all(m is not None for m in merged):", "if any(m is not None for m in merged):"),
     Mutant("a dropped axis of size 1 takes its neighbour along", "schedule|nest|cpp", MERGE, "for k, v in enumerate(axes(t.shape)) if k in new}", "for k, v in enumerate(axes(t.shape)[: len(new)]) if k in new}"),
     # ---------------------------------------------------------------- lowering
-    Mutant("lowering loses the checks that no result reads", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, (), graph.name)"),
-    Mutant("lowering keeps the last check only", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[-1:], graph.name)"),
-    Mutant("lowering reverses the order of checks", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[::-1], graph.name)"),
-    Mutant("lowering mixes up two results", "lower", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results[::-1], effects, graph.name)"),
+    Mutant("lowering loses the checks that no result reads", "lower|eager|graph", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, (), graph.name)"),
+    Mutant("lowering keeps the last check only", "lower|eager|graph", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[-1:], graph.name)"),
+    Mutant("lowering reverses the order of checks", "lower|eager|graph", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results, effects[::-1], graph.name)"),
+    Mutant("lowering mixes up two results", "lower|eager|graph", LOWER, "program(inputs, results, effects, graph.name)", "program(inputs, results[::-1], effects, graph.name)"),
 )  # fmt: skip

@@ -416,3 +416,16 @@ def test_an_array_that_is_returned_as_it_is_belongs_to_the_caller():
     g = assay.compile(lambda x: (x + 1.0, np.zeros(2)))
     g(assay.ones(1))[1][:] = 7
     assert g(assay.ones(1))[1].tolist() == [0.0, 0.0]
+
+
+def test_a_require_whose_range_does_not_follow_from_its_condition_is_an_error() -> None:
+    text = """program f(x: i64[4], y: f32[4]):
+  c[i:4] = require(true, x[i], "a", 0..3)
+  t[i:4] = y[c[i]]
+  return t
+"""
+    p = parse(text)
+    y = np.arange(4, dtype=np.float32)
+    assert denote.run(p, [np.array([3, 0, 1, 2]), y])[0].tolist() == [3, 0, 1, 2]
+    with pytest.raises(UserError, match=r"states the range 0\.\.3, and its condition lets 0\.\.7 pass"):
+        denote.run(p, [np.array([3, 0, 7, 2]), y])

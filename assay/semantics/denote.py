@@ -263,6 +263,11 @@ def _require(t: T, tensors: dict[T, Stored]) -> Array:
             local = np.unravel_index(int(np.argmin(np.broadcast_to(holds, out[box].shape))), out[box].shape)
             index = tuple(int(i) + s.start for i, s in zip(local, box, strict=True))
             raise_require(t, int(np.ravel_multi_index(index, t.shape)) if index else 0, out[index])
+    if t.dtype.is_integer and (t.lo > t.dtype.lo or t.hi < t.dtype.hi) and not t.lo <= out.min() <= out.max() <= t.hi:
+        raise UserError(
+            f"the require {t.message!r} states the range {t.lo}..{t.hi}, and its condition lets {out.min()}..{out.max()} pass; "
+            "what reads it believes the range: state one that the condition implies"
+        )
     return out
 
 

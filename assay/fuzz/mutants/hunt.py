@@ -174,14 +174,14 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
     return None
 
 
-def _by_programs(by: str, judge: Judge, first: int, trials: int) -> Outcome | None:
-    """Programs first .. first + BATCH - 1; of those judged wrong, one shows it, made small."""
+def _by_programs(by: str, judge: Judge, first: int, trials: int, known: Sequence[int]) -> Outcome | None:
+    """Programs first .. first + BATCH - 1, but for the `known` ones; of those judged wrong, one shows it, made small."""
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.generate import random_recipe
     from assay.fuzz.shrink import shrink
 
     judged = judge.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
-    wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported]
+    wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported and first + k not in known]
     if not wrong:
         return None
     k, one = wrong[0]
@@ -191,12 +191,30 @@ def _by_programs(by: str, judge: Judge, first: int, trials: int) -> Outcome | No
                    tolerated(*zip(*((j.recipe, j.inputs) for _, j in wrong[:WEAK]), strict=True)))  # fmt: skip
 
 
-def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
-    """Run this process as the mutant and look for what is wrong, until something is or `programs` have been drawn."""
+def control(programs: int) -> list[int]:
+    """The programs that are judged wrong without any mutant: a defect, or a proof that is not found.  They say nothing of one."""
+    from assay.fuzz.campaign import QUICK
+    from assay.fuzz.generate import random_recipe
+    from assay.fuzz.mutants.proofs import Proofs
+    from assay.fuzz.worker import Judge
+
+    found: set[int] = set()
+    for first in range(0, programs, BATCH):
+        for judge in (Proofs(), Judge()):
+            judged = judge.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
+            found.update(first + k for k, j in enumerate(judged) if not j.ok and not j.unsupported)
+    return sorted(found)
+
+
+def hunt(mutant: Mutant, programs: int, *, known: Sequence[int] = (), trials: int = 80) -> Outcome:
+    """Run this process as the mutant and look for what is wrong, until something is or `programs` have been drawn.
+
+    `known` programs are wrong without it (see `control`).
+    """
     start = time.perf_counter()
     plant(mutant)
     try:
-        found = _search(mutant, programs, trials)
+        found = _search(mutant, programs, trials, known)
     except Exception as error:  # a check that raises has noticed too
         where = _where(error)
         found = Outcome("", "error", where, 0, 0, f"{type(error).__name__}: {error}")
@@ -204,7 +222,7 @@ def hunt(mutant: Mutant, programs: int, trials: int = 80) -> Outcome:
     return replace(found, name=mutant.name, seconds=time.perf_counter() - start)
 
 
-def _search(mutant: Mutant, programs: int, trials: int) -> Outcome | None:
+def _search(mutant: Mutant, programs: int, trials: int, known: Sequence[int]) -> Outcome | None:
     from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
@@ -214,8 +232,8 @@ def _search(mutant: Mutant, programs: int, trials: int) -> Outcome | None:
     for first in range(0, programs, BATCH):
         found = (
             _by_audit(first // BATCH * AUDITED)
-            or _by_programs("proof", proofs, first, trials)
-            or _by_programs("comparison", runs, first, trials)
+            or _by_programs("proof", proofs, first, trials, known)
+            or _by_programs("comparison", runs, first, trials, known)
         )
         if found is not None:
             return found
@@ -231,11 +249,15 @@ def _where(error: BaseException) -> str:
 
 
 def main() -> None:
-    """`python -m assay.fuzz.mutants.hunt NAME PROGRAMS`: the outcome as one line of JSON, the last that is printed."""
+    """`python -m assay.fuzz.mutants.hunt PROGRAMS [NAME [KNOWN...]]`: the outcome, or the control, as the last line of JSON."""
     from assay.fuzz.mutants.faults import MUTANTS
 
-    name, programs = sys.argv[1], int(sys.argv[2])
-    print(json.dumps(asdict(hunt(MUTANTS[name], programs))))  # noqa: T201
+    programs = int(sys.argv[1])
+    if len(sys.argv) == 2:
+        print(json.dumps(control(programs)))  # noqa: T201
+        return
+    outcome = hunt(MUTANTS[sys.argv[2]], programs, known=list(map(int, sys.argv[3:])))
+    print(json.dumps(asdict(outcome)))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -112,11 +112,12 @@ def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: i
               progress: Callable[[Mutant, Outcome], None] | None = None) -> Score:  # fmt: skip
     """Hunt every mutant with up to `programs` programs; outcomes that `record` has of this source are not found again."""
     key = f"{source_digest()}/{programs}"
-    known = _read(record, key)
+    outcomes = _read(record, key)
+    known = run_control(programs) if any(m.name not in outcomes for m in mutants) else ()
 
     def one(mutant: Mutant) -> Outcome:
-        if (found := known.get(mutant.name)) is None:
-            found = run_one(mutant, programs, seconds)
+        if (found := outcomes.get(mutant.name)) is None:
+            found = run_one(mutant, programs, known, seconds)
             _append(record, key, found)
         if progress is not None:
             progress(mutant, found)
@@ -126,21 +127,32 @@ def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: i
         return Score(tuple(mutants), tuple(pool.map(one, mutants)))
 
 
-def run_one(mutant: Mutant, programs: int, seconds: float = SECONDS) -> Outcome:
+def run_control(programs: int) -> tuple[int, ...]:
+    """The programs that are judged wrong without a mutant (see hunt.control)."""
+    return tuple(json.loads(_hunting([str(programs)], None).stdout.strip().splitlines()[-1]))
+
+
+def run_one(mutant: Mutant, programs: int, known: Sequence[int] = (), seconds: float = SECONDS) -> Outcome:
     """The outcome of a mutant, in a process with a build cache of its own."""
-    with tempfile.TemporaryDirectory() as cache:
-        _give_machine(Path(cache))
-        command = [sys.executable, "-m", "assay.fuzz.mutants.hunt", mutant.name, str(programs)]
-        environment = {**os.environ, "ASSAY_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            return Outcome(mutant.name, "hang", mutant.part, text=f"no outcome after {seconds:g} s", seconds=seconds)
+    try:
+        done = _hunting([str(programs), mutant.name, *map(str, known)], seconds)
+    except subprocess.TimeoutExpired:
+        return Outcome(mutant.name, "hang", mutant.part, text=f"no outcome after {seconds:g} s", seconds=seconds)
     if done.returncode < 0:
         return Outcome(mutant.name, "crash", mutant.part, text=f"the process died of signal {-done.returncode}")
-    if done.returncode:
-        raise UserError(f"mutant {mutant.name!r} could not be run:\n{done.stderr.strip()[-2000:]}")
     return _outcome(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _hunting(arguments: Sequence[str], seconds: float | None) -> subprocess.CompletedProcess[str]:
+    """hunt.py with these arguments.  Raises UserError, with what it printed, where it fails; TimeoutExpired after `seconds`."""
+    with tempfile.TemporaryDirectory() as cache:
+        _give_machine(Path(cache))
+        command = [sys.executable, "-m", "assay.fuzz.mutants.hunt", *arguments]
+        environment = {**os.environ, "ASSAY_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=seconds, check=False)
+    if done.returncode > 0:
+        raise UserError(f"{' '.join(command[1:])} could not be run:\n{done.stderr.strip()[-2000:]}")
+    return done
 
 
 def _give_machine(cache: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -152,6 +153,8 @@ def _hunting(arguments: Sequence[str], seconds: float | None) -> subprocess.Comp
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=seconds, check=False)
     if done.returncode > 0:
         raise UserError(f"{' '.join(command[1:])} could not be run:\n{done.stderr.strip()[-2000:]}")
+    if done.returncode in (-signal.SIGTERM, -signal.SIGINT):
+        raise UserError(f"{' '.join(command[1:])} was ended by a signal from outside; what was found before is kept")
     return done
 
 

@@ -54,6 +54,7 @@ from assay.verify.integers import split
 from assay.verify.skeleton import skeleton
 from assay.verify.terms import interpreted
 
+WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make them dear: as STEPS
 STEPS = 200_000  # questions after which the answer is "not proved": a bound that no busy machine changes
 RESTATED = 3  # lets in one another that a condition is traced through
 LOADS = ("load", "load_or_zero")
@@ -128,7 +129,7 @@ class Comparator:
     def __init__(self, allowed: frozenset[str] = frozenset(), *, rlimit: int | None = None, steps: int = STEPS) -> None:
         self.allowed, self.steps = allowed, steps
         self.nowhere = Context(rlimit=rlimit)
-        self.asked = 0
+        self.asked = self._weight = 0
         self._known: dict[Question, Answer] = {}
         self._pending: set[Question] = set()
         self._bodies: dict[E, tuple[E, tuple[tuple[E, bool], ...]]] = {}
@@ -158,8 +159,9 @@ class Comparator:
         if found is not None:
             return found
         self.asked += 1
-        if self.asked > self.steps:
-            return Mismatch(f"not decided within {self.steps} questions")
+        self._weight += len(question.context.hypotheses) ** 2 if isinstance(question, Pair) else 0
+        if self.asked > self.steps or self._weight > WEIGHT:
+            return Mismatch(f"not decided within {self.asked} questions")
         if question in self._pending:
             return Mismatch("it would follow from itself")
         self._pending.add(question)

@@ -14,8 +14,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from assay.fuzz.mutants.mutant import Mutant, plant
 
@@ -50,7 +50,6 @@ class Outcome:
     text: str = ""
     tolerated: tuple[str, ...] = ()
     seconds: float = 0.0
-    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def caught(self) -> bool:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,9 +187,3 @@ def _append(record: Path, key: str, outcome: Outcome) -> None:
     record.parent.mkdir(parents=True, exist_ok=True)
     with record.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"key": key, "outcome": vars(outcome)}) + "\n")
-
-
-def markdown(rows: Iterable[tuple[Any, ...]], titles: Sequence[str]) -> str:
-    """The rows as a table of the documentation."""
-    body = [f"| {' | '.join(map(str, row))} |" for row in rows]
-    return "\n".join([f"| {' | '.join(titles)} |", "|" + "---|" * len(titles), *body])

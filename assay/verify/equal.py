@@ -18,7 +18,8 @@ to be inside; elsewhere by select(inside, body, 0).  A require is a let whose co
 the checks).
 
 Every rule is a generator that yields the questions it needs answered: programs are deep, and Python's stack is not.
-An answer is remembered when it is there; nothing is assumed while a question is open, so a failed attempt leaves nothing behind.
+An answer is remembered when it is there, and serves every context that knows more; nothing is assumed while a question is open,
+so a failed attempt leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ class Comparator:
         self.nowhere = Context(rlimit=rlimit)
         self.asked = self._weight = 0
         self._known: dict[Question, Answer] = {}
+        self._proved: dict[tuple[E, E], list[tuple[Context, Laws]]] = {}
         self._pending: set[Question] = set()
         self._bodies: dict[E, tuple[E, tuple[tuple[E, bool], ...]]] = {}
 
@@ -146,6 +148,8 @@ class Comparator:
                 stack.pop()
                 self._pending.discard(asked)
                 answer = self._known[asked] = done.value
+                if isinstance(asked, Pair) and not isinstance(answer, Mismatch):
+                    self._proved.setdefault((asked.a, asked.b), []).append((asked.context, answer))
                 continue
             answer = self._open(further, stack)
         assert answer is not None
@@ -156,6 +160,9 @@ class Comparator:
         if question[0] is question[1] and (isinstance(question, Pair) or _is_identity(question.order)):
             return EQUAL
         found = self._known.get(question)
+        if found is None and isinstance(question, Pair):  # what holds under some of the hypotheses holds under all
+            proved = self._proved.get((question.a, question.b), ())
+            found = next((laws for c, laws in proved if c.hypotheses <= question.context.hypotheses), None)
         if found is not None:
             return found
         self.asked += 1

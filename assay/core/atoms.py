@@ -20,94 +20,73 @@ if TYPE_CHECKING:
     from assay.core.lang import E
 
 
-class Var:
-    """A loop variable or tensor axis: 0 <= var < n.  `level` is its canonical name."""
-
-    __slots__ = ("free", "hi", "key", "level", "lo", "n", "sizes")
-    level: int
-    n: int
+class _Atom:
+    __slots__ = ("free", "hi", "key", "lo", "sizes")
     key: tuple[Any, ...]
     free: frozenset[Var]
     sizes: frozenset[Size]
     lo: int
     hi: int
+
+
+class Var(_Atom):
+    """A loop variable or tensor axis: 0 <= var < n.  `level` is its canonical name."""
+
+    __slots__ = ("level", "n")
+    level: int
+    n: int
 
     def __repr__(self) -> str:
         return f"i{self.level}" if self.level < 1 << 20 else f"t{self.level - (1 << 20)}"
 
 
-class Div:
+class Div(_Atom):
     """floor(e / c), c > 0."""
 
-    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
+    __slots__ = ("c", "e")
     e: Ix
     c: int
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
 
     def __repr__(self) -> str:
         return f"({self.e!r})//{self.c}"
 
 
-class Val:
+class Val(_Atom):
     """The value of an integer scalar expression, as an index; its range is that of the expression."""
 
-    __slots__ = ("e", "free", "hi", "key", "lo", "sizes")
+    __slots__ = ("e",)
     e: E
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
 
     def __repr__(self) -> str:
         return f"<{self.e!r}>"
 
 
-class Size:
+class Size(_Atom):
     """An integer in lo..hi that is fixed for a run: the extent of an axis of an input, say."""
 
-    __slots__ = ("free", "hi", "key", "lo", "name", "sizes")
+    __slots__ = ("name",)
     name: str
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
 
     def __repr__(self) -> str:
         return self.name
 
 
-class Product:
+class Product(_Atom):
     """Atoms multiplied, in the order of their keys; none of them is a product."""
 
-    __slots__ = ("factors", "free", "hi", "key", "lo", "sizes")
+    __slots__ = ("factors",)
     factors: tuple[Factor, ...]
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
 
     def __repr__(self) -> str:
         return "*".join(map(repr, self.factors))
 
 
-class Quotient:
+class Quotient(_Atom):
     """floor(e / c), where c > 0 is an expression over sizes."""
 
-    __slots__ = ("c", "e", "free", "hi", "key", "lo", "sizes")
+    __slots__ = ("c", "e")
     e: Ix
     c: Ix
-    key: tuple[Any, ...]
-    free: frozenset[Var]
-    sizes: frozenset[Size]
-    lo: int
-    hi: int
 
     def __repr__(self) -> str:
         return f"({self.e!r})//({self.c!r})"

@@ -1,22 +1,17 @@
-"""From text to program, by recursive descent; the grammar stands in core/text.py.
-
-Errors show the line, a caret under the place, and what was expected there.
-"""
+"""From text to program, by recursive descent; the grammar stands in core/text.py."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-import json
 import math
-import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from assay.core import dtypes as dt
 from assay.core import lang
+from assay.core.cursor import Cursor
 from assay.core.dtypes import DTYPES, DType
-from assay.core.errors import AssayError, UserError
 from assay.core.index import Ix, Var, fresh, ix, size, variable
 from assay.core.lang import E, Program, T
 from assay.core.polynomial import LIMIT
@@ -27,28 +22,6 @@ Meaning: TypeAlias = "T | Ix | E | tuple[E, ...]"
 X = TypeVar("X")
 
 FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
-
-TOKEN = re.compile(
-    r"""(?P<space>\s+|\#[^\n]*)
-      | (?P<float>0x[0-9a-fA-F]+(\.[0-9a-fA-F]*)?p[+-]?\d+ | \d+\.\d+([eE][+-]?\d+)? | \d+[eE][+-]?\d+)
-      | (?P<int>\d+)
-      | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
-      | `(?P<quoted>[^`\n]*)`
-      | (?P<string>"(\\.|[^"\\\n])*")
-      | (?P<op>\.\.|//|[()\[\]{}:;,.=+\-*%?])""",
-    re.VERBOSE,
-)
-
-
-WIDTH = 160  # characters of a line that an error shows
-
-
-class Token(NamedTuple):
-    """`kind` is name, quoted, int, float, string, op or end."""
-
-    kind: str
-    text: str
-    at: int
 
 
 def parse(text: str) -> Program:
@@ -61,93 +34,12 @@ def parse(text: str) -> Program:
     parser.fail("nested too deeply; name some of the values: { v0 = ...; ... }", at)
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, text: str) -> None:
-        self.text = text
+        super().__init__(text)
         self.names: dict[str, Meaning] = {}
-        self.tokens: list[Token] = []
-        at = 0
-        while at < len(text):
-            m = TOKEN.match(text, at)
-            if m is None:
-                self.fail(f"unexpected character {text[at]!r}", at)
-            kind = m.lastgroup if m.lastgroup in ("space", "int", "name", "quoted", "op") else None
-            kind = kind or ("string" if m["string"] else "float")
-            if kind != "space":
-                self.tokens.append(Token(kind, m["quoted"] if kind == "quoted" else m[0], at))
-            at = m.end()
-        self.tokens.append(Token("end", "end of text", len(text)))
-        self.pos = 0
 
-    # -------------------------------------------------------------------------------------------- tokens
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.pos]
-
-    def ahead(self, k: int) -> str:
-        """The text of the token k places further on."""
-        return self.tokens[min(self.pos + k, len(self.tokens) - 1)].text
-
-    def fail(self, what: str, at: int | None = None) -> NoReturn:
-        """Raise UserError with the line and a caret."""
-        at = self.token.at if at is None else at
-        start = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
-        line = self.text[start : end if end >= 0 else len(self.text)]
-        number, column = self.text.count("\n", 0, at) + 1, at - start
-        first = max(0, column - WIDTH // 2)
-        shown = line[first : first + WIDTH]
-        raise UserError(f"line {number}, column {column + 1}: {what}\n  {shown}\n  {' ' * (column - first)}^")
-
-    def expected(self, what: str) -> NoReturn:
-        self.fail(f"expected {what}, found {self.token.text!r}")
-
-    def is_(self, text: str) -> bool:
-        return self.token.text == text and self.token.kind in ("op", "name")
-
-    def accept(self, text: str) -> bool:
-        found = self.is_(text)
-        self.pos += found
-        return found
-
-    def expect(self, text: str, why: str = "") -> None:
-        if not self.accept(text):
-            self.expected(f"{text!r}{why}")
-
-    def word(self, what: str) -> str:
-        if self.token.kind not in ("name", "quoted"):
-            self.expected(what)
-        self.pos += 1
-        return self.tokens[self.pos - 1].text
-
-    def natural(self, what: str) -> int:
-        if self.token.kind != "int":
-            self.expected(what)
-        self.pos += 1
-        return int(self.tokens[self.pos - 1].text)
-
-    def integer(self, what: str) -> int:
-        return -self.natural(what) if self.accept("-") else self.natural(what)
-
-    def string(self, what: str) -> str:
-        if self.token.kind != "string":
-            self.expected(what)
-        try:
-            value = json.loads(self.token.text)
-        except ValueError:
-            self.fail("not a string in JSON notation")
-        self.pos += 1
-        return value
-
-    def many(self, close: str, item: Callable[[], X]) -> list[X]:
-        """item, item, ... close"""
-        found: list[X] = []
-        while not self.accept(close):
-            if found:
-                self.expect(",", f" or {close!r}")
-            found.append(item())
-        return found
+    # -------------------------------------------------------------------------------------------- small parts
 
     def interval(self) -> tuple[int, int]:
         lo = self.integer("the lower end of a range")
@@ -166,13 +58,6 @@ class _Parser:
             self.pos -= 1
             self.expected(f"an element type ({', '.join(DTYPES)})")
         return DTYPES[name]
-
-    def build(self, at: int, make: Callable[[], X]) -> X:
-        """make(), its errors shown at the place `at`."""
-        try:
-            return make()
-        except AssayError as error:
-            self.fail(str(error), at)
 
     def define(self, name: str, meaning: Meaning, at: int) -> None:
         """`name` means `meaning` from here on; variables and values may hide each other, tensors are unique."""

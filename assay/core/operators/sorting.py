@@ -5,7 +5,7 @@ Every sort is stable; NaN counts as the largest, -0 equals +0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from assay.core import dtypes as dt
@@ -89,10 +89,17 @@ def topk(self: T, k: int, dim: int, largest: bool, sorted: bool) -> tuple[T, T]:
     return (values, order) if self.shape else (reindexed(values, ()), reindexed(order, ()))
 
 
-def _chosen(x: T, order: T, d: int, place: int, *, keepdim: bool) -> tuple[T, T]:
-    """(value, index) that stand at `place` of the order along axis d."""
-    shape = resized(x.shape, d, 1)
-    at = elements(shape, lambda *i: load(order, *replaced(i, d, place)), dt.i64)
+def _sorted(self: T, dim: int, what: str) -> tuple[T, T, int]:
+    """(x, order, d): the tensor with at least one axis, and the order that sorts it along axis d, which must not be empty."""
+    x, d = _with_axis(self), axis_of(dim, len(self.shape))
+    if x.shape[d] == 0:
+        raise UserError(f"the {what} of an empty axis (shape {list(self.shape)}, dim {dim}) does not exist")
+    return x, _order(x, "sort", (d, False), d, x.shape[d]), d
+
+
+def _chosen(x: T, d: int, place: Callable[..., E], *, keepdim: bool) -> tuple[T, T]:
+    """(value, index): one element along axis d, the one whose index is place(*i)."""
+    at = elements(resized(x.shape, d, 1), place, dt.i64)
     values = _read(x, at, d)
     if keepdim:
         return values, at
@@ -108,7 +115,8 @@ def kthvalue(self: T, k: int, dim: int, keepdim: bool) -> tuple[T, T]:
     x, d = _with_axis(self), axis_of(dim, len(self.shape))
     if not 1 <= k <= x.shape[d]:
         raise UserError(f"k={k} of an axis of size {x.shape[d]}; allowed: 1..{x.shape[d]}")
-    return _chosen(x, _order(x, "sort", (d, False), d, x.shape[d]), d, k - 1, keepdim=keepdim and bool(self.shape))
+    order = _order(x, "sort", (d, False), d, x.shape[d])
+    return _chosen(x, d, lambda *i: load(order, *replaced(i, d, k - 1)), keepdim=keepdim and bool(self.shape))
 
 
 @operator("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -118,11 +126,7 @@ def mode(self: T, dim: int, keepdim: bool) -> tuple[T, T]:
 
     A fold over the sorted elements counts the run of equal ones that each ends; the first longest run wins.
     """
-    x, d = _with_axis(self), axis_of(dim, len(self.shape))
-    n = x.shape[d]
-    if n == 0:
-        raise UserError(f"the mode of an empty axis (shape {list(self.shape)}, dim {dim}) does not exist")
-    order = _order(x, "sort", (d, False), d, n)
+    x, order, d = _sorted(self, dim, "mode")
 
     def place(*i: Ix) -> E:
         def step(best: E, longest: E, start: E, r: Ix) -> tuple[E, ...]:
@@ -132,30 +136,21 @@ def mode(self: T, dim: int, keepdim: bool) -> tuple[T, T]:
             longer = op("lt", longest, run)
             return select(longer, index(r), best), select(longer, run, longest), start
 
-        best = folds(n, [const(0, dt.i64)] * 3, step)[0]
+        best = folds(x.shape[d], [const(0, dt.i64)] * 3, step)[0]
         return load(order, *replaced(i, d, best))
 
-    at = elements(resized(x.shape, d, 1), place, dt.i64)
-    values = _read(x, at, d)
-    if keepdim and self.shape:
-        return values, at
-    rest = (*x.shape[:d], *x.shape[d + 1 :])
-    return reindexed(values, rest), reindexed(at, rest)
+    return _chosen(x, d, place, keepdim=keepdim and bool(self.shape))
 
 
 @operator("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
           samples=unary(NUMBERS, (0, False), (-1, True), shapes=((5,), (3, 4), (), (1,), (6,))))  # fmt: skip
 def median_dim(self: T, dim: int, keepdim: bool) -> tuple[T, T]:
     """The lower median along dim and its index; the first NaN where there is one."""
-    x, d = _with_axis(self), axis_of(dim, len(self.shape))
-    n = x.shape[d]
-    if n == 0:
-        raise UserError(f"the median of an empty axis (shape {list(self.shape)}, dim {dim}) does not exist")
-    order = _order(x, "sort", (d, False), d, n)
+    x, order, d = _sorted(self, dim, "median")
 
     def place(*i: Ix) -> E:
         """The index of the lower median, or of the first NaN."""
-        middle = load(order, *replaced(i, d, (n - 1) // 2))
+        middle = load(order, *replaced(i, d, (x.shape[d] - 1) // 2))
         if not x.dtype.is_float:
             return middle
 
@@ -163,15 +158,10 @@ def median_dim(self: T, dim: int, keepdim: bool) -> tuple[T, T]:
             e = lift(load(x, *replaced(i, d, r)))
             return select((found < 0) & op("ne", e, e), index(r), found)
 
-        nan = folds(n, (const(-1, dt.i64),), first)[0]
+        nan = folds(x.shape[d], (const(-1, dt.i64),), first)[0]
         return select(nan < 0, middle, op("max", nan, 0))
 
-    at = elements(resized(x.shape, d, 1), place, dt.i64)
-    values = _read(x, at, d)
-    if keepdim and self.shape:
-        return values, at
-    rest = (*x.shape[:d], *x.shape[d + 1 :])
-    return reindexed(values, rest), reindexed(at, rest)
+    return _chosen(x, d, place, keepdim=keepdim and bool(self.shape))
 
 
 @operator("median(Tensor self) -> Tensor", samples=unary(NUMBERS, shapes=((5,), (3, 4), (), (1,))))

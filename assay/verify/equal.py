@@ -208,9 +208,11 @@ class Comparator:
         return answer
 
     def _equal_integers(self, a: E, b: E, c: Context) -> bool:
-        if a.dtype is dt.bool_:
-            return c.truth(op("eq", a, b)) is True
-        return c.is_zero(as_index(a) - as_index(b))
+        if a.dtype.is_integer:
+            difference = as_index(a) - as_index(b)
+            if dt.i64.lo <= difference.lo and difference.hi <= dt.i64.hi:  # else it is no index, and lets in it are not inlined
+                return c.is_zero(difference)
+        return c.truth(op("eq", a, b)) is True
 
     def _by_form(self, a: E, b: E, c: Context) -> Rule:
         if a.op in LOADS or b.op in LOADS:

@@ -9,6 +9,7 @@ must be among the laws that the contract of the transformation names.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -241,58 +242,103 @@ class _Gather:
 def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Context, *, turned: bool) -> Rule:
     """Each position of each of `coarse` is one position of `fine`, and the other way round; sides change where `turned`."""
     laws: Laws = EQUAL
-    positions: dict[int, list[tuple[int, Ix]]] = {}
-    rank: list[tuple[int, int]] = []
-    for number, f in enumerate(fine):
-        alike = sum(g.size == f.size for g in fine)
-        for k, at in _tried(q, coarse, f, c, {k: sum(fine[n].size for n, _ in used) for k, used in positions.items()}, alike):
-            g = coarse[k]
-            term = substitute(g.term, {**at})
+    places = _Places(q, coarse, fine, c)
+    for number in places.order():
+        f = fine[number]
+        for place in places.tried(number):
+            term = substitute(coarse[place.of].term, {**place.at})
             answer = yield Pair(term, f.term, c) if turned else Pair(f.term, term, c)
-            if isinstance(answer, Mismatch):
-                continue
-            laws |= answer
-            flat = affine((math.prod(w.n for w in g.loops[j + 1 :]), at[v]) for j, v in enumerate(g.loops))
-            positions.setdefault(k, []).append((number, flat))
-            rank.append((k, number))
-            break
+            if not isinstance(answer, Mismatch):
+                laws |= answer
+                places.taken[number] = place
+                break
         else:
             return Mismatch("a term that the other side does not have", f.term, coarse[0].term if coarse else None, c)
-    ordered = rank == sorted(rank)
+    taken = [(place, fine[number]) for number, place in sorted(places.taken.items())]
+    ordered = all(x.of <= y.of for (x, _), (y, _) in itertools.pairwise(taken))
     for k, g in enumerate(coarse):
-        how = partition([(fine[n].loops, flat) for n, flat in positions.get(k, [])], g.size)
+        how = partition([(f.loops, place.flat) for place, f in taken if place.of == k], g.size)
         if how is None:
             return Mismatch("the terms are not each used once", g.term, None, c)
         ordered = ordered and how
     return laws | {ORDERED} if ordered else laws
 
 
-def _tried(q: Comparator, coarse: list[Terms], f: Terms, c: Context, used: dict[int, int],
-           alike: int) -> Iterator[tuple[int, dict[Var, Ix]]]:  # fmt: skip
-    """For each of `coarse`, positions at which it may equal `f`: by its indices, next after the `used` ones, or, of `alike`
-    parts, every one of so many.  All of them lie in the box of the loops: elsewhere two of them may have one number."""
-    for k, g in enumerate(coarse):
-        if not g.loops:
-            if k not in used:
-                yield k, {}
-            continue
-        by_indices = Unifier(q, g.loops, c).solve(g.term, f.term)
-        if by_indices is not None and all(c.within(i, 0, v.n - 1) for v, i in by_indices.items()):
-            yield k, by_indices
-        flat = affine((math.prod(w.n for w in f.loops[j + 1 :]), ix(v)) for j, v in enumerate(f.loops))
-        start = used.get(k, 0)
-        if start + f.size <= g.size:
-            yield k, digits(g.loops, start + flat)
-        if 1 < alike <= LANES and alike * f.size <= g.size:
-            for first in range(alike):
-                yield k, digits(g.loops, alike * flat + first)
+class Place(NamedTuple):
+    """Positions of the box of the loops of the part `of`, one for each of another part: their indices, and their numbers."""
+
+    of: int
+    at: dict[Var, Ix]
+    flat: Ix
+
+
+class _Places:
+    """Which positions of `coarse` the parts of `fine` may be.  All of them lie in the box of the loops: elsewhere two of
+    them may have one number."""
+
+    def __init__(self, q: Comparator, coarse: list[Terms], fine: list[Terms], c: Context) -> None:
+        self.q, self.coarse, self.fine, self.context = q, coarse, fine, c
+        self.taken: dict[int, Place] = {}  # by the part of `fine` of this number
+        self.by_indices = [list(self._solved(f)) for f in fine]
+
+    def order(self) -> list[int]:
+        """The parts whose positions can be read off come first: one that is the same everywhere takes what is left."""
+        return sorted(range(len(self.fine)), key=lambda number: not self.by_indices[number])
+
+    def tried(self, number: int) -> Iterator[Place]:
+        """By the indices; next after what is taken; in lanes, as many as there are parts like it, or as those that are taken."""
+        f = self.fine[number]
+        for place in (*self.by_indices[number], *self._lanes(f)):
+            if all(_apart(place.flat, f.loops, other.flat, self.fine[n].loops)
+                   for n, other in self.taken.items() if other.of == place.of):  # fmt: skip
+                yield place
+
+    def _lanes(self, f: Terms) -> Iterator[Place]:
+        own = row_major(f.loops, {v: ix(v) for v in f.loops})
+        for k, g in enumerate(self.coarse):
+            taken = {n: place.flat for n, place in self.taken.items() if place.of == k}
+            steps = {
+                sum(x.size == f.size for x in self.fine),
+                *(flat.terms[0][1] for flat in taken.values() if len(flat.terms) == 1),
+            }
+            starts = [(sum(self.fine[n].size for n in taken), 1)]
+            starts += [(lane, n) for n in sorted(steps) if 1 < n <= LANES and g.loops for lane in range(n)]
+            for first, step in starts:
+                if first + step * (f.size - 1) < g.size:
+                    yield Place(k, digits(g.loops, first + step * own), first + step * own)
+
+    def _solved(self, f: Terms) -> Iterator[Place]:
+        """By the indices of the loads."""
+        for k, g in enumerate(self.coarse):
+            before = None
+            for arm in (1, 2) if g.loops else ():
+                at = Unifier(self.q, g.loops, self.context, arm).solve(g.term, f.term)
+                if at and at != before and all(self.context.within(i, 0, v.n - 1) for v, i in at.items()):
+                    yield Place(k, at, row_major(g.loops, at))
+                before = at
+
+
+def _apart(one: Ix, loops: Sequence[Var], other: Ix, others: Sequence[Var]) -> bool:
+    """Whether no position is met by both, as far as that can be seen."""
+    if one is other:
+        return False
+    a, b = _progression(loops, one), _progression(others, other)
+    return a is None or b is None or not _meet(a, b)
+
+
+def row_major(loops: Sequence[Var], at: dict[Var, Ix]) -> Ix:
+    """The number of a position in the box of the loops."""
+    return affine((math.prod(w.n for w in loops[k + 1 :]), at[v]) for k, v in enumerate(loops))
 
 
 class Unifier:
-    """Which positions of the loops make a term equal to another one: read off the indices of its loads."""
+    """Which positions of the loops make a term equal to another one: read off the indices of its loads.
 
-    def __init__(self, q: Comparator, loops: Sequence[Var], c: Context) -> None:
-        self.q, self.context = q, c
+    A select in one of them alone (a pad that the other does not meet) is taken to be its `arm`, 1 or 2, first.
+    """
+
+    def __init__(self, q: Comparator, loops: Sequence[Var], c: Context, arm: int = 1) -> None:
+        self.q, self.context, self.arm = q, c, arm
         self.open = set(loops)
         self.found: dict[Var, Ix] = {}
 
@@ -310,14 +356,18 @@ class Unifier:
                     todo += self._solve_index(i, j)
             elif x.op == y.op == "idx":
                 todo += self._solve_index(x.attr, y.attr)
-            elif x.op in LOADS or y.op in LOADS:
-                u, _ = self.q.meaning(x, self.context)
-                w, _ = self.q.meaning(y, self.context)
-                if u is not x or w is not y:
-                    todo.append((u, w))
+            elif (opened := (self._opened(x), self._opened(y))) != (x, y):
+                todo.append(opened)
             elif x.op == y.op and len(x.args) == len(y.args):
                 todo += reversed(list(zip(x.args, y.args, strict=True)))
+            elif x.op == "select":
+                todo += [(x.args[3 - self.arm], y), (x.args[self.arm], y)]
+            elif y.op == "select":
+                todo += [(x, y.args[3 - self.arm]), (x, y.args[self.arm])]
         return None if self.open else self.found
+
+    def _opened(self, x: E) -> E:
+        return self.q.meaning(x, self.context)[0]
 
     def _solve_index(self, i: Ix, j: Ix) -> list[tuple[E, E]]:
         """i = j, solved for the loops that i has as digits: i = rest + v_0 + n_0 * v_1 + ...
@@ -379,15 +429,26 @@ def _progressions(parts: list[tuple[tuple[Var, ...], Ix]], size: int) -> bool | 
     """As `partition` for many positions: parts start + step * v that lie inside and do not meet."""
     found: list[tuple[int, int, int]] = []
     for loops, flat in parts:
-        if len(loops) > 1 or len(flat.terms) > 1 or any(a not in loops for a, _ in flat.terms):
+        made = _progression(loops, flat)
+        if made is None:
             return None
-        found.append((flat.c, flat.terms[0][1] if flat.terms else 1, math.prod(v.n for v in loops)))
-    if any(step < 1 or start < 0 or start + step * (n - 1) >= size for start, step, n in found):
+        found.append(made)
+    if any(start < 0 or start + step * (n - 1) >= size for start, step, n in found):
         return None
     for k, one in enumerate(found):
         if any(_meet(one, other) for other in found[:k]):
             return None
     return len(found) == 1
+
+
+def _progression(loops: Sequence[Var], flat: Ix) -> tuple[int, int, int] | None:
+    """(start, step, length) where the positions are so many, going up by the same step."""
+    length = math.prod(v.n for v in loops)
+    if length == 1 and not flat.terms:
+        return flat.c, 1, 1
+    if len(loops) > 1 or len(flat.terms) != 1 or flat.terms[0][0] not in loops or flat.terms[0][1] < 1:
+        return None
+    return flat.c, flat.terms[0][1], length
 
 
 def _meet(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:

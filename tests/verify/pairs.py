@@ -44,9 +44,17 @@ def require(name: str, n: int, value: str, index: str = "i:4") -> str:
 
 
 CHECKED = require("c", 8, "k[i]")
+PADDED = "select(and(le(1:i64, [K]:i64), lt([K]:i64, 18:i64)), x[K - 1], 0x1p+0:f32)"
+TURNED = "select(or(lt([K]:i64, 1:i64), le(18:i64, [K]:i64)), 0x1p+0:f32, x[K - 1])"
 ALWAYS = require("c", 8, "mod(k[i], 8:i64)")
 SUM16 = "y[i:4] = sum(k:16) x[i,k]"
 MAX16 = "y[i:4] = max(k:16) x[i,k]"
+
+
+def padded_lanes(value: str, first: str) -> str:
+    """A maximum of 20 in 4 lanes and a rest; the second lane meets no pad, and reads `first`."""
+    lanes = [f"max(k:4) {value.replace('K', at)}" for at in ("4*k", "4*k + 2", "4*k + 3", "k + 16")]
+    return f"y[] = max(max(max({lanes[0]}, max(k:4) x[{first}]), max({lanes[1]}, {lanes[2]})), {lanes[3]})"
 
 
 def argmax(better: str, first: str = "0:i64") -> str:
@@ -92,6 +100,9 @@ GOOD = (
          "y[i:4] = exp(x[mod(k[i], 8:i64)])"),
     pair("an index that another let holds", "x: f32[8], k: i64[4]",
          "t[i:4] = mod(k[i], 8:i64)\nu[i:4] = t[3 - i]\ny[i:4] = x[u[i]]", "y[i:4] = x[mod(k[3 - i], 8:i64)]"),
+    pair("an integer that is 0 after all, of the whole range before", "k: i64[4]",
+         "t[i:2] = 0:i64\nu[i:2] = select(eq([i]:i64, 0:i64), -9223372036854775808:i64, t[i])\n"
+         "y[i:4] = add(t[1], mul(mul(2:i64, u[1]), k[i]))", "y[i:4] = 0:i64"),
     # checks
     pair("a check that always holds", "x: f32[8], k: i64[4]", f"{ALWAYS}\ny[i:4] = x[c[i]]", "y[i:4] = x[mod(k[i], 8:i64)]"),
     pair("a check of an inlined value", "x: f32[8], k: i64[4]",
@@ -121,6 +132,15 @@ GOOD = (
     pair("a maximum in lanes, with a rest", "x: f32[4,18]", "y[i:4] = max(k:18) x[i,k]",
          "p[i:4,l:4] = max(k:4) x[i, 4*k + l]\n"
          "y[i:4] = fold(k:2; a=max(max(p[i,0], p[i,2]), max(p[i,1], p[i,3]))) max(a, x[i, k + 16])"),
+    pair("a maximum with pads, in lanes of which one meets none", "x: f32[17]", f"y[] = max(k:20) {PADDED.replace('K', 'k')}",
+         padded_lanes(PADDED, "4*k")),
+    pair("the same, the pad chosen first", "x: f32[17]", f"y[] = max(k:20) {TURNED.replace('K', 'k')}",
+         padded_lanes(TURNED, "4*k")),
+    pair("a maximum in lanes that are all constant but the first", "x: f32[16]",
+         "y[] = max(k:16) select(lt([k]:i64, 1:i64), x[k], 0x0p+0:f32)",
+         "t[i:4] = max(k:4) select(lt([4*k + i]:i64, 1:i64), x[4*k + i], 0x0p+0:f32)\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
+    pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
+         "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("an integer sum backwards", "x: i64[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]"),
     # laws that change bits
     pair("a float sum in blocks", "x: f32[4,16]", SUM16, "y[i:4] = sum(p:4) sum(q:4) x[i, 4*p + q]", "assoc unit"),
@@ -166,8 +186,12 @@ BAD = (
          "y[] = fold(p:4; a=0x0p+0:f32) fold(q:4; b=a) add(b, x[q,p])"),
     pair("a fold that is not commutative, backwards", "x: f32[16]", "y[] = fold(k:16; a=0x0p+0:f32) sub(x[k], a)",
          "y[] = fold(k:16; a=0x0p+0:f32) sub(x[15 - k], a)"),
+    pair("a lane that meets no pad, shifted", "x: f32[17]", f"y[] = max(k:20) {PADDED.replace('K', 'k')}",
+         padded_lanes(PADDED, "4*k + 1")),
     pair("a lane twice", "x: f32[4,16]", MAX16,
          "p[i:4,l:4] = max(k:4) x[i, 4*k + l]\ny[i:4] = max(max(p[i,0], p[i,2]), max(p[i,1], p[i,2]))"),
+    pair("one element, as often as all of many", "x: f32[5000000]", "y[] = max(k:5000000) x[k]",
+         "y[] = max(k:5000000) x[0]"),
     pair("overlapping blocks", "x: f32[18]", "y[] = max(k:18) x[k]", "y[] = max(p:4) max(q:5) x[4*p + q - p // 3 * 2]"),
     pair("a sum with the rest twice", "x: i64[18]", "y[] = sum(k:18) x[k]",
          "y[] = fold(k:2; a=sum(p:4) sum(q:4) x[4*p + q]) add(a, x[k + 15])"),

@@ -138,7 +138,8 @@ GOOD = (
          padded_lanes(TURNED, "4*k")),
     pair("a maximum in lanes that are all constant but the first", "x: f32[16]",
          "y[] = max(k:16) select(lt([k]:i64, 1:i64), x[k], 0x0p+0:f32)",
-         "t[i:4] = max(k:4) select(lt([4*k + i]:i64, 1:i64), x[4*k + i], 0x0p+0:f32)\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
+         "t[i:4] = max(k:4) select(lt([4*k + i]:i64, 1:i64), x[4*k + i], 0x0p+0:f32)\n"
+         "y[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
          "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("an integer sum backwards", "x: i64[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]"),

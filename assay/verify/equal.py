@@ -250,8 +250,9 @@ class Comparator:
         for x, y, first in ((a, b, True), (b, a, False)):
             if x.op == "select":
                 holds = c.truth(x.args[0])
-                if holds is None and x.args[0].reads and c.hypotheses:
-                    holds = c.truth((yield from self._restated(x.args[0], c)))
+                if holds is None and x.args[0].reads:
+                    restated = yield from self._restated(x.args[0], c)
+                    holds = c.truth(restated) if restated is not x.args[0] else None
                 if holds is not None:
                     arm = x.args[1 if holds else 2]
                     return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
@@ -281,20 +282,24 @@ class Comparator:
         return laws
 
     def _restated(self, condition: E, c: Context) -> Generator[Question, Answer, E]:
-        """The condition with its loads and folds replaced by equal ones of which the hypotheses speak, or by what they mean."""
-        known = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
+        """The condition with its loads and folds replaced by equal ones, those first of which the hypotheses speak; what the
+        hypotheses do not speak of, by what it means."""
+        stated = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
         for _ in range(RESTATED):
             replaced: dict[E, E] = {}
-            for x in [x for x in leaves(condition) if x not in known]:
+            known = dict(stated)
+            for x in leaves(condition):
                 for y in known:
-                    if x.dtype is y.dtype and skeleton(x) == skeleton(y):
-                        answer = yield Pair(x, y, c)
-                        if not isinstance(answer, Mismatch):
-                            replaced[x] = y
-                            break
+                    if x is y:
+                        break
+                    if x.dtype is y.dtype and skeleton(x) == skeleton(y) and not isinstance((yield Pair(x, y, c)), Mismatch):
+                        replaced[x] = y
+                        break
                 else:
-                    body, _ = self.meaning(x, c)
-                    replaced.update({x: body} if body is not x else {})
+                    known[x] = None
+            for x in known if stated and not replaced else ():
+                if x not in stated and (body := self.meaning(x, c)[0]) is not x:
+                    replaced[x] = body
             if not replaced:
                 break
             try:

@@ -1,22 +1,63 @@
 """What is known on a path: conditions with their truth values, and what follows from them about indices.
 
 The steps are those of verify/integers.py, from cheap to dear; intervals under the conditions come first (semantics/ranges.py).
+A question is asked under the hypotheses that have something to do with it (`about`), so that many contexts share its answer:
+what follows from some of them follows from all.  That the others contradict each other is a question of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix, Var, is_symbolic
-from assay.core.lang import E, const
+from assay.core.index import Ix, Var, is_symbolic, values
+from assay.core.lang import E, const, expand
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.ranges import Facts
 from assay.verify.integers import END, Goal, Hypothesis, decide, seen, split
-from assay.verify.terms import interpreted
+from assay.verify.skeleton import LOADS, inputs
+from assay.verify.terms import interpreted, is_expanded
 
 FALSE = const(False, dt.bool_)
+_atoms: dict[E, frozenset[Any]] = {}
+
+
+def atoms(e: E) -> frozenset[Any]:
+    """What the value of an integer or a bool depends on: variables, values without structure (verify/integers.py), and the names
+    of the inputs that it is read from."""
+    todo = [e]
+    while todo:
+        x = todo[-1]
+        below = _below(x)
+        missing = [d for d in below if d not in _atoms]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        own = x.attr.free if x.op == "idx" else _of_leaf(x)
+        _atoms[x] = own.union(*(_atoms[d] for d in below))
+    return _atoms[e]
+
+
+def atoms_of_index(i: Ix) -> frozenset[Any]:
+    """As `atoms`."""
+    return i.free.union(*(atoms(v.e) for v in values(i)))
+
+
+def _below(e: E) -> tuple[E, ...]:
+    if e.op == "idx":
+        return tuple(v.e for v in values(e.attr))
+    if e.op in LOADS and not e.dtype.is_float:
+        return tuple(v.e for i in e.attr[1] for v in values(i))
+    return (expand(e),) if is_expanded(e) else e.args if interpreted(e) else ()
+
+
+def _of_leaf(e: E) -> frozenset[Any]:
+    if interpreted(e):
+        return frozenset()
+    return e.free | inputs(e.attr[0]) | {e} if e.op in LOADS else frozenset((e,))
 
 
 class Context:
@@ -53,26 +94,39 @@ class Context:
 
     def all_of(self, more: Iterable[Hypothesis]) -> Context:
         """This and these."""
-        every = self.hypotheses.union(more)
-        found = self._known.get(every)
-        return Context(every, rlimit=self.rlimit, known=self._known) if found is None else found
+        return self._of(self.hypotheses.union(more))
 
     def without(self, v: Var) -> Context:
         """This without the hypotheses that speak of `v`."""
         if v not in self.free:
             return self
-        kept = frozenset(h for h in self.hypotheses if v not in h[0].free)
-        found = self._known.get(kept)
-        return Context(kept, rlimit=self.rlimit, known=self._known) if found is None else found
+        return self._of(frozenset(h for h in self.hypotheses if v not in h[0].free))
 
     # -------------------------------------------------------------------------------------------- what follows
+
+    def about(self, known: frozenset[Any]) -> Context:
+        """The hypotheses that have something to do with these atoms, directly or by way of one another."""
+        left = [h for h in self.hypotheses if not h[0].sized]  # sizes are bounded by what speaks of others
+        taken = [h for h in self.hypotheses if h[0].sized]
+        for h in taken:
+            known |= atoms(h[0])
+        while near := [h for h in left if not known.isdisjoint(atoms(h[0]))]:
+            taken += near
+            left = [h for h in left if h not in near]
+            known = known.union(*(atoms(e) for e, _ in near))
+        return self if not left else self._of(frozenset(taken))
+
+    def _of(self, hypotheses: frozenset[Hypothesis]) -> Context:
+        found = self._known.get(hypotheses)
+        return Context(hypotheses, rlimit=self.rlimit, known=self._known) if found is None else found
 
     def truth(self, condition: E) -> bool | None:
         """Whether `condition` holds, or does not, at every point of the context; None where neither is proved."""
         if condition.lo == condition.hi:
             return bool(condition.lo)
         if condition not in self._truth:
-            self._truth[condition] = self._decided(condition)
+            about = self.about(atoms(condition)) if self.hypotheses else self
+            self._truth[condition] = self._decided(condition) if about is self else about.truth(condition)
         return self._truth[condition]
 
     def _decided(self, condition: E) -> bool | None:
@@ -96,6 +150,8 @@ class Context:
             return decide(goal, self.hypotheses, rlimit=self.rlimit).status == "proved"
         if lo <= i.lo and i.hi <= hi:
             return True
+        if self.hypotheses and (about := self.about(atoms_of_index(i))) is not self:
+            return about.within(i, lo, hi)
         if self.hypotheses:
             least, most = self.facts.index(i)
             if lo <= least and most <= hi:
@@ -118,8 +174,19 @@ class Context:
         return self.within(i, 0, 0)
 
     def is_unreachable(self) -> bool:
-        """Whether the hypotheses are proved to contradict each other."""
-        return bool(self.hypotheses) and (self.facts.contradictory or self._contradictory)
+        """Whether the hypotheses are proved to contradict each other: some of them, that speak of the same things."""
+        return any(c.facts.contradictory or c._contradictory for c in self._parts)
+
+    @cached_property
+    def _parts(self) -> list[Context]:
+        """Contexts that have nothing to do with each other, of all hypotheses."""
+        found: list[Context] = []
+        left = sorted(self.hypotheses, key=lambda h: h[0].id)
+        while left:
+            part = self.about(atoms(left[0][0]))
+            found.append(part)
+            left = [h for h in left if h not in part.hypotheses]
+        return found
 
     @cached_property
     def _contradictory(self) -> bool:

@@ -1,12 +1,12 @@
 """Does a scheduled program compute its program?  Every obligation of every kernel, settled.
 
-    value      what is stored at a point of the domain equals the tensor there, for all inputs (verify/equal.py)
-    rows       a row buffer holds the rows that are read from it
-    coverage   every element is computed: each index of an axis lies in one of its pieces, which stay inside
-    writer     no element is written by two threads, or twice, unless with the same value; a scatter's updates stay in order
-    chunks     a fold in chunks runs through all of its steps
-    order      what a step reads was written by an earlier one; every tensor is written once
-    storage    tensors that share memory are never alive together
+value      what is stored at a point of the domain equals the tensor there, for all inputs (verify/equal.py)
+rows       a row buffer holds the rows that are read from it
+coverage   every element is computed: each index of an axis lies in one of its pieces, which stay inside
+writer     no element is written by two threads, or twice, unless with the same value; a scatter's updates stay in order
+chunks     a fold in chunks runs through all of its steps
+order      what a step reads was written by an earlier one; every tensor is written once
+storage    tensors that share memory are never alive together
 """
 
 from __future__ import annotations

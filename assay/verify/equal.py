@@ -52,7 +52,7 @@ from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
 from assay.verify.context import Context
 from assay.verify.integers import split
-from assay.verify.skeleton import skeleton
+from assay.verify.skeleton import form, skeleton
 from assay.verify.terms import interpreted
 
 WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make them dear: as STEPS
@@ -292,7 +292,7 @@ class Comparator:
                 for y in known:
                     if x is y:
                         break
-                    if x.dtype is y.dtype and skeleton(x) == skeleton(y) and not isinstance((yield Pair(x, y, c)), Mismatch):
+                    if _may_be_equal(x, y) and not isinstance((yield Pair(x, y, c)), Mismatch):
                         replaced[x] = y
                         break
                 else:
@@ -311,12 +311,12 @@ class Comparator:
     # -------------------------------------------------------------------------------------------- indices
 
     def indices(self, i: Ix, j: Ix, c: Context) -> Rule:
-        """Is i = j?  Values that are read in them are compared as expressions, those that look alike first."""
+        """Is i = j?  Values that are read in them are compared as expressions, the most alike first."""
         laws = EQUAL
         for alike in (True, False):
             mine = [v for v in dict.fromkeys(values(i)) if v not in set(values(j))]
             for v in mine:
-                for w in dict.fromkeys(values(j)):
+                for w in sorted(dict.fromkeys(values(j)), key=lambda w: form(w.e) != form(v.e)):
                     if v.e.dtype is w.e.dtype and (skeleton(v.e) == skeleton(w.e)) is alike:
                         answer = yield Pair(v.e, w.e, c)
                         if not isinstance(answer, Mismatch):
@@ -543,6 +543,11 @@ def orders(t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...]) -> Iterator[tup
         yield tuple(found)
     if t.shape == s.shape:
         yield identity
+
+
+def _may_be_equal(x: E, y: E) -> bool:
+    """Whether the two leaves look alike.  Two elements of one tensor hardly ever are equal."""
+    return x.dtype is y.dtype and skeleton(x) == skeleton(y) and not (x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0])
 
 
 def tensor_skeleton(t: T) -> Any:

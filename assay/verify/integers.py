@@ -216,10 +216,16 @@ def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hy
     None where there are none, and where the wider range of what they mean would not fit the type of an index.
     """
     facts: dict[Hypothesis, None] = {}
+    means: dict[tuple[T, tuple[Ix, ...], str], E] = {}  # the same load may stand in many lets
 
     def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
         if t.kind not in ("let", "require") or t.dtype.is_float or t.body.has_fold:
             return None
+        if (t, idx, how) not in means:
+            means[t, idx, how] = meaning(t, idx, how)
+        return means[t, idx, how]
+
+    def meaning(t: T, idx: tuple[Ix, ...], how: str) -> E:
         env: dict[Any, Any] = dict(zip(axes(t.shape), idx, strict=True))
         body = substitute(t.body, env, on_load)
         inside = _in_domain(t, idx)

@@ -286,7 +286,7 @@ class _Places:
         return sorted(range(len(self.fine)), key=lambda number: not self.by_indices[number])
 
     def tried(self, number: int) -> Iterator[Place]:
-        """By the indices; next after what is taken; in lanes, as many as there are parts like it, or as those that are taken."""
+        """By the indices; next after what is taken; the last; in lanes, as many as there are parts like it, or as are taken."""
         f = self.fine[number]
         for place in (*self.by_indices[number], *self._lanes(f)):
             if all(_apart(place.flat, f.loops, other.flat, self.fine[n].loops)
@@ -301,10 +301,10 @@ class _Places:
                 sum(x.size == f.size for x in self.fine),
                 *(flat.terms[0][1] for flat in taken.values() if len(flat.terms) == 1),
             }
-            starts = [(sum(self.fine[n].size for n in taken), 1)]
+            starts = [(sum(self.fine[n].size for n in taken), 1), (g.size - f.size, 1)]
             starts += [(lane, n) for n in sorted(steps) if 1 < n <= LANES and g.loops for lane in range(n)]
             for first, step in starts:
-                if first + step * (f.size - 1) < g.size:
+                if 0 <= first and first + step * (f.size - 1) < g.size:
                     yield Place(k, digits(g.loops, first + step * own), first + step * own)
 
     def _solved(self, f: Terms) -> Iterator[Place]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from assay.core.lang import E, T, order
 
 _of: dict[E, int] = {}
+_forms: dict[E, int] = {}
 _inputs: dict[T, frozenset[str]] = {}
 LOADS = ("load", "load_or_zero")
 
@@ -28,6 +29,27 @@ def skeleton(e: E) -> int:
         todo.pop()
         _of[x] = _combine(x)
     return _of[e]
+
+
+def form(e: E) -> int:
+    """A hash of the operations and constants that an integer is computed by, whatever the indices; narrower than the skeleton.
+
+    Equal integers need not have equal forms; of several that an integer may be equal to, one of its form is tried first.
+    """
+    todo = [e]
+    while todo:
+        x = todo[-1]
+        below = (x.attr[0].body,) if x.op in LOADS and x.attr[0].kind in ("let", "require") else x.args
+        missing = [y for y in below if y not in _forms]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        if x.op in LOADS:
+            _forms[x] = _forms[below[0]] if below else hash(("load", x.dtype.code))
+        else:
+            _forms[x] = hash((x.op, x.dtype.code, x.attr if x.op == "const" else 0, *(_forms[y] for y in below)))
+    return _forms[e]
 
 
 def _parts(e: E) -> tuple[E, ...]:
@@ -70,4 +92,4 @@ def inputs(t: T) -> frozenset[str]:
     return _inputs[t]
 
 
-__all__ = ["inputs", "skeleton"]
+__all__ = ["form", "inputs", "skeleton"]

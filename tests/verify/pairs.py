@@ -86,10 +86,12 @@ GOOD = (
          "t[i:16] = exp(x[i])\nu[i:16] = select(eq(t[i], 0x0p+0:f32), 0x1p+0:f32, t[i])\ny[i:16] = neg(u[i])",
          "y[i:16] = neg(select(eq(exp(x[i]), 0x0p+0:f32), 0x1p+0:f32, exp(x[i])))"),
     pair("a condition on one value, read in two ways", "x: f32[16]",
-         "t[i:16] = exp(x[i])\nu[i:16] = t[i]\ny[i:16] = select(ne(lt(t[i], 0x1p+0:f32), lt(u[i], 0x1p+0:f32)), -0x0p+0:f32, 0x0p+0:f32)",
+         "t[i:16] = exp(x[i])\nu[i:16] = t[i]\n"
+         "y[i:16] = select(ne(lt(t[i], 0x1p+0:f32), lt(u[i], 0x1p+0:f32)), -0x0p+0:f32, 0x0p+0:f32)",
          "y[i:16] = 0x0p+0:f32"),
     pair("the same under a condition that decides nothing", "x: f32[16]",
-         "t[i:16] = exp(x[i])\nu[i:16] = t[i]\ny[i:16] = select(lt(t[i], u[15 - i]), select(ne(lt(t[i], 0x1p+0:f32), lt(u[i], 0x1p+0:f32)), -0x0p+0:f32, t[i]), 0x1p+1:f32)",
+         "t[i:16] = exp(x[i])\nu[i:16] = t[i]\ny[i:16] = select(lt(t[i], u[15 - i]), "
+         "select(ne(lt(t[i], 0x1p+0:f32), lt(u[i], 0x1p+0:f32)), -0x0p+0:f32, t[i]), 0x1p+1:f32)",
          "t[i:16] = exp(x[i])\ny[i:16] = select(lt(t[i], t[15 - i]), t[i], 0x1p+1:f32)"),
     pair("a named row that chooses", "x: u8[16]", "y[i:16] = neg(relu(x[i]))",
          "y[i:16] = neg(select(le(x[i], 0:u8), 0:u8, x[i]))"),
@@ -148,6 +150,10 @@ GOOD = (
          "y[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
          "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
+    pair("a maximum in lanes whose positions cannot be read off, with a rest", "x: f32[5,3]",
+         "y[] = max(k:18) x?[k // 4, 2*(k // 2 % 2) + k % 2 - 1]",
+         "t[i:8] = max(k:2) x?[2*k + i // 4, 2*(i // 2 % 2) + i % 2 - 1]\n"
+         "y[] = fold(k:2; a=max(max(max(t[0], t[4]), max(t[2], t[6])), max(max(t[1], t[5]), max(t[3], t[7])))) max(a, x?[4, k - 1])"),
     pair("an integer sum backwards", "x: i64[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]"),
     # laws that change bits
     pair("a float sum in blocks", "x: f32[4,16]", SUM16, "y[i:4] = sum(p:4) sum(q:4) x[i, 4*p + q]", "assoc unit"),

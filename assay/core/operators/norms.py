@@ -251,6 +251,8 @@ def batch_norm_functional(x: T, weight: T | None, bias: T | None, running_mean: 
         return y, empty, empty, running_mean, running_var
     y, m, rstd = _batch(x, weight, bias, None, None, eps)
     assert m is not None
+    _need_parameter("running_mean", running_mean, x.shape[1:2], x)
+    _need_parameter("running_var", running_var, x.shape[1:2], x)
     if m.count < 2:
         raise UserError(f"the statistics of a batch need more than one value per channel, not shape {list(x.shape)}")
 

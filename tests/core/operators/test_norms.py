@@ -172,6 +172,10 @@ RUNNING = (None, None, array([0]), array([1]))
     ("batch_norm", (array([[1]]), *RUNNING, True, 0.1, 1e-5, True), Unsupported, "_native_batch_norm_legit_functional returns"),
     ("instance_norm", (array([[[1]]]), *RUNNING, True, 0.1, 1e-5, True), Unsupported, "leave running_mean"),
     ("_native_batch_norm_legit_functional", (array([[1]]), *RUNNING, True, 0.1, 1e-5), UserError, "more than one value"),
+    ("_native_batch_norm_legit_functional", (array([[1], [2]]), None, None, array([0, 0]), array([1]), True, 0.1, 1e-5),
+     UserError, "running_mean f32[2]; needs [1]"),
+    ("_native_batch_norm_legit_functional", (array([[1], [2]]), None, None, array([0]), array([1, 1, 1]), True, 0.1, 1e-5),
+     UserError, "running_var f32[3]; needs [1]"),
     ("normalize", (array([1]), inf, 0), UserError, "positive and finite"),
 ])  # fmt: skip
 def test_wrong_arguments(name, args, error, text):

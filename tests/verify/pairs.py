@@ -153,7 +153,8 @@ GOOD = (
     pair("a maximum in lanes whose positions cannot be read off, with a rest", "x: f32[5,3]",
          "y[] = max(k:18) x?[k // 4, 2*(k // 2 % 2) + k % 2 - 1]",
          "t[i:8] = max(k:2) x?[2*k + i // 4, 2*(i // 2 % 2) + i % 2 - 1]\n"
-         "y[] = fold(k:2; a=max(max(max(t[0], t[4]), max(t[2], t[6])), max(max(t[1], t[5]), max(t[3], t[7])))) max(a, x?[4, k - 1])"),
+         "u[i:4] = max(t[i], t[i + 4])\n"
+         "y[] = fold(k:2; a=max(max(u[0], u[2]), max(u[1], u[3]))) max(a, x?[4, k - 1])"),
     pair("an integer sum backwards", "x: i64[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]"),
     # laws that change bits
     pair("a float sum in blocks", "x: f32[4,16]", SUM16, "y[i:4] = sum(p:4) sum(q:4) x[i, 4*p + q]", "assoc unit"),

@@ -297,10 +297,8 @@ class _Places:
         own = row_major(f.loops, {v: ix(v) for v in f.loops})
         for k, g in enumerate(self.coarse):
             taken = {n: place.flat for n, place in self.taken.items() if place.of == k}
-            steps = {
-                sum(x.size == f.size for x in self.fine),
-                *(flat.terms[0][1] for flat in taken.values() if len(flat.terms) == 1),
-            }
+            alike = sum(x.size == f.size for x in self.fine)  # with the rest, which may have the size of a lane
+            steps = {alike, alike - 1, *(step for flat in taken.values() for _, step in flat.terms)}
             starts = [(sum(self.fine[n].size for n in taken), 1), (g.size - f.size, 1)]
             starts += [(lane, n) for n in sorted(steps) if 1 < n <= LANES and g.loops for lane in range(n)]
             for first, step in starts:

@@ -104,7 +104,7 @@ def draw_many(p: Program, count: int, seed: int) -> list[Arrays]:
 
 def stage_layers(stages: Sequence[Stage]) -> list[Layer]:
     """A layer for each stage's program."""
-    return [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, s.contract.laws, s.notes) for s in stages]
+    return [Layer(s.name, lambda xs, p=s.program: run(p, xs), s.program, s.contract.laws) for s in stages]
 
 
 def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import ml_dtypes
 import numpy as np
@@ -32,31 +32,31 @@ class DType:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (dtype, (self.name,))
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self.bits // 8
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Integers, signed or not; bool is not one."""
         return self.kind in ("int", "uint")
 
-    @property
+    @cached_property
     def is_half(self) -> bool:
         """f16 and bf16: types that are stored, but computed in f32."""
         return self.is_float and self.bits == 16
 
-    @property
+    @cached_property
     def lo(self) -> int:
         """Smallest integer value (bool: 0)."""
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
-    @property
+    @cached_property
     def hi(self) -> int:
         """Largest integer value (bool: 1)."""
         if self.kind == "bool":

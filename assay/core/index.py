@@ -104,7 +104,10 @@ class Ix:
     @property
     def is_plain(self) -> bool:
         """Whether it is affine in variables: no division, no value."""
-        return all(type(a) is Var for a, _ in self.terms)
+        for a, _ in self.terms:
+            if type(a) is not Var:
+                return False
+        return True
 
     @property
     def is_extent(self) -> bool:
@@ -270,11 +273,13 @@ def interned(c: int, terms: Terms) -> Ix:
     if found is None:
         made = Ix()
         made.c, made.terms = c, terms
-        made.free = _EMPTY.union(*(a.free for a, _ in terms)) if terms else _EMPTY
-        made.key = (c, tuple((a.key, k) for a, k in terms))
+        made.free = terms[0][0].free if terms else _EMPTY
+        made.key = (c, tuple([(a.key, k) for a, k in terms]))
         made.lo, made.hi = interval(c, terms)
         made.sizes = _NO_SIZES
         for a, _ in terms:
+            if not a.free <= made.free:
+                made.free |= a.free
             if a.sizes:
                 made.sizes |= a.sizes
         if made.sizes:

@@ -31,7 +31,7 @@ def interval(c: int, terms: Terms) -> tuple[int, int]:
     Digits are taken out as long as that makes the sum of the intervals narrower: a reshape is a sum of digits.
     """
     lo, hi = plain_interval(c, terms)
-    if all(type(a) is not Div for a, _ in terms):
+    if Div not in [type(a) for a, _ in terms]:
         return lo, hi
     digits_lo = digits_hi = 0
     width = hi - lo

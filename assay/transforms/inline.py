@@ -11,12 +11,13 @@ N elements, each c operations on q bytes read, b bytes a stored element, k reade
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
-from assay.core.lang import E, Program, T, walk
+from assay.core.lang import E, Program, T, bodies, walk
 from assay.core.row import TABLE
 from assay.core.sizes import hint
-from assay.semantics.cost import Prices, realisation
+from assay.semantics.cost import Prices, Realisation, realisation
 from assay.transforms.contract import bitwise, transform
 from assay.transforms.rewrite import must_realise, readers, rewrite
 
@@ -56,19 +57,34 @@ POLICIES = {"cpu": CPU, "cpu-document": CPU_DOCUMENT, "gpu-document": GPU_DOCUME
 
 @dataclass(frozen=True)
 class Decision:
-    """Why one let of the program before was stored or inlined."""
+    """Whether one let of the program before was stored or inlined, and why: put into words when it is shown.
+
+    tensor   the let of the program before      made   what it became: everything that it reads decided already
+    rule     why it is stored; None: inlined    readers, policy   what the rule was asked of
+    """
 
     tensor: T
-    realised: bool
-    rule: str
+    made: T
+    rule: str | None
     readers: int
-    inline_seconds: float
-    realise_seconds: float
+    policy: Policy
+
+    @property
+    def realised(self) -> bool:
+        return self.rule is not None
+
+    @cached_property
+    def model(self) -> Realisation:
+        """What the cost model says of either way."""
+        t, found = self.made, features(self.made)
+        prices = Prices(self.policy.flops, self.policy.bandwidth)
+        return realisation(hint(t.size), found.operations, found.read_bytes, t.dtype.itemsize, self.readers, prices)
 
     def __str__(self) -> str:
         action = "store" if self.realised else "inline"
-        model = f"model: inline {self.inline_seconds * 1e6:.2f} us, store {self.realise_seconds * 1e6:.2f} us"
-        return f"{self.tensor!r}: {action} ({self.rule}; k = {self.readers}; {model})"
+        rule = self.rule or ("one reader" if self.readers <= 1 else "cheap")
+        model = f"model: inline {self.model.inline * 1e6:.2f} us, store {self.model.realise * 1e6:.2f} us"
+        return f"{self.tensor!r}: {action} ({rule}; k = {self.readers}; {model})"
 
 
 @transform(contract=bitwise)
@@ -79,29 +95,28 @@ def inline(program: Program, *, policy: Policy = CPU, log: Callable[[Decision], 
         s[i:64] = sum(k:128) a[i,k]               ->
     """
     reading = readers(program)
-    whole = must_realise(program)
     operands = contraction_operands(program) if policy.keep_operands else frozenset[T]()
 
     def inlined(source: T, made: T) -> bool:
-        k = len(reading[source])
-        rule = realisation_rule(made, k, policy, operand=source in operands, once=_visited_once(source, reading[source]))
+        rule = realisation_rule(source, made, reading[source], policy, operand=source in operands)
         if log is not None:
-            log(replace(_decide(made, rule, k, policy), tensor=source))
+            log(Decision(source, made, rule, len(reading[source]), policy))
         return rule is None
 
     result = rewrite(program, inlined=inlined)
     if log is not None:
-        for t in whole:
+        for t in must_realise(program):
             if t.kind == "let":
-                log(_decide(t, "an output or an operand named whole", max(1, len(reading[t])), policy))
+                log(Decision(t, t, "an output or an operand named whole", max(1, len(reading[t])), policy))
     return result
 
 
-def realisation_rule(t: T, k: int, policy: Policy, *, operand: bool, once: bool) -> str | None:
-    """The rule by which the (inlined so far) let `t` with k readers is stored, or None: inline it."""
+def realisation_rule(source: T, t: T, reading: list[T], policy: Policy, *, operand: bool) -> str | None:
+    """The rule by which the let `source` with these readers, which has become `t`, is stored, or None: inline it."""
+    k = len(reading)
     if operand:
         return "operand of a contraction"
-    if policy.keep_operands and t.body.has_fold and not once:
+    if policy.keep_operands and t.body.has_fold and not _visited_once(source, reading):
         return "a fold that would be evaluated more than once"
     if k <= 1:
         return None
@@ -139,18 +154,11 @@ def features(t: T) -> Features:
     return Features(len(rows), frozenset(rows), len({e.attr[0] for e in loads}), len(loads), sum(e.dtype.itemsize for e in loads))
 
 
-def _decide(t: T, rule: str | None, k: int, policy: Policy) -> Decision:
-    found = features(t)
-    prices = Prices(policy.flops, policy.bandwidth)
-    cost = realisation(hint(t.size), found.operations, found.read_bytes, t.dtype.itemsize, k, prices)
-    return Decision(t, rule is not None, rule or ("one reader" if k <= 1 else "cheap"), k, cost.inline, cost.realise)
-
-
 def contraction_operands(program: Program) -> frozenset[T]:
     """The lets that some fold reads more than twice as often as they have elements."""
     found: set[T] = set()
     for t in program.tensors:
-        if t.kind not in ("let", "require"):
+        if t.kind not in ("let", "require") or not any(e.has_fold for e in bodies(t)):
             continue
         trips: dict[E, int] = {}
         for e in walk((t.body,)):

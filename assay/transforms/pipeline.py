@@ -23,8 +23,13 @@ class Stage:
     name: str
     program: Program
     contract: Contract
-    notes: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The decisions in words."""
+        return tuple(map(str, self.decisions))
 
 
 def optimise(program: Program, *, policy: Policy = CPU, passes: tuple[Transform, ...] = EXACT,
@@ -41,7 +46,7 @@ def optimise(program: Program, *, policy: Policy = CPU, passes: tuple[Transform,
         options = {"policy": policy, "log": decisions.append} if step is inline else {}
         start = time.perf_counter()
         program = step(program, **options)
-        stage = Stage(step.name, program, step.contract, tuple(map(str, decisions)), time.perf_counter() - start)
+        stage = Stage(step.name, program, step.contract, tuple(decisions), time.perf_counter() - start)
         stages.append(stage)
         if observe is not None:
             observe(stage)

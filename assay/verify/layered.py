@@ -55,7 +55,6 @@ class Layer:
     run: Callable[[Arrays], Arrays] | None
     program: Program | None = None
     laws: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
     proof: Callable[[], Link] | None = None
 
 
@@ -105,7 +104,6 @@ class StageReport:
     verdict: Verdict
     laws: tuple[str, ...] = ()
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
     how: str = ""
 
 
@@ -180,7 +178,7 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
         elif link.proved and all(s.verdict.ok for s in stages):
             link = link._replace(how="although it is proved equal: the validator or the meaning is wrong")
         before = layer.program
-        made = StageReport(layer.name, verdict or proved, link.laws, time.perf_counter() - start, layer.notes, link.how)
+        made = StageReport(layer.name, verdict or proved, link.laws, time.perf_counter() - start, link.how)
         stages += [*(replace(s, verdict=made.verdict) for s in pending), made] if verdict is not None else []
         pending = [made] if verdict is None else []
     if pending:

@@ -101,11 +101,11 @@ def test_each_decision_carries_the_cost_model():
     once = n * (c / CPU.flops + q / CPU.bandwidth)
     assert first.realised
     assert first.rule == "exp with 2 readers"
-    assert first.inline_seconds == pytest.approx(k * once)
-    assert first.realise_seconds == pytest.approx(once + (k + 1) * n * b / CPU.bandwidth)
+    assert first.model.inline == pytest.approx(k * once)
+    assert first.model.realise == pytest.approx(once + (k + 1) * n * b / CPU.bandwidth)
 
 
 def test_with_one_reader_the_model_always_inlines():
     seen = []
     inline(program((X,), readers(chain(9), 1)), log=seen.append)
-    assert all(d.inline_seconds < d.realise_seconds for d in seen if d.readers == 1)
+    assert all(d.model.inline < d.model.realise for d in seen if d.readers == 1)

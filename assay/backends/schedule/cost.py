@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from assay.backends.plan import Schedule
 from assay.backends.schedule.machine import Machine
@@ -480,8 +481,7 @@ def _shared(a: _Walk, b: _Walk, footprint: dict[int, float], size: float) -> boo
     return all(a.access.stride(v, 1) == b.access.stride(v, 1) for v in bits(a.access.place & b.access.place))
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Modelled seconds, and the cycles each resource alone would need."""
 
     seconds: float
@@ -491,6 +491,11 @@ class Cost:
     def bound(self) -> str:
         """The resource that decides."""
         return max(self.parts, key=lambda k: self.parts[k])
+
+
+def woken(m: Machine) -> float:
+    """Seconds until other threads have been woken and waited for."""
+    return (m.fork_us + POOL_US) * 1e-6
 
 
 def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic], at: int, stream: bool) -> Cost:  # noqa: FBT001
@@ -512,7 +517,7 @@ def cost(nest: Nest, cycles: list[tuple[int, float]], bytes_: dict[str, Traffic]
     }
     worst = max(parts.values())
     total = worst + OVERLAP * (sum(parts.values()) - worst)
-    seconds = total / (m.ghz * 1e9) + ((m.fork_us + POOL_US) * 1e-6 if at >= 0 else 0.0)
+    seconds = total / (m.ghz * 1e9) + (woken(m) if at >= 0 else 0.0)
     more = max(0.0, nest.lines - FEW_LINES)
     return Cost(seconds + more * (1 + more / MANY_LINES) * COMPILED_LINE / CALLS, parts)
 
@@ -532,6 +537,8 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
         ]  # fmt: skip
     best, at, stream = Cost(math.inf, {}), -1, False
     for j in loops:
+        if j >= 0 and best.seconds <= woken(m):
+            break
         for bypass in (False, True) if streams else (False,):
             c = cost(nest, cycles, bytes_, j, bypass)
             if c.seconds < best.seconds:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from assay.backends.plan import Schedule
-from assay.backends.schedule.cost import Cost, Nest, arithmetic, bits, finish
+from assay.backends.schedule.cost import Cost, Nest, arithmetic, bits, finish, woken
 from assay.backends.schedule.machine import Machine
 from assay.backends.schedule.summary import Fold, Summary
 
@@ -18,8 +19,7 @@ MANY_VECTORS = 4  # in so many vectors along an axis, the last one that overlaps
 KEEP = 1.6  # traffic is computed only while arithmetic alone is below KEEP times the best total
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A schedule and its modelled cost."""
 
     cost: Cost
@@ -98,9 +98,10 @@ class _Search:
             return
         self._done.add(s)
         nest, cycles = self._nest(s)
-        total = sum(c for _, c in cycles)
+        m = self.machine
+        alone = sum(c for _, c in cycles) / (m.ghz * 1e9)
         least = min((c.cost.seconds for c in self.found), default=math.inf)
-        if nest.legal and total / self.machine.threads / (self.machine.ghz * 1e9) <= KEEP * least:
+        if nest.legal and min(alone, alone / m.threads + woken(m)) <= KEEP * least:
             self.found.append(Choice(*finish(nest, cycles)))
 
     def best(self, count: int) -> list[Choice]:

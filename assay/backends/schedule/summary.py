@@ -21,7 +21,7 @@ from assay.core.row import TABLE, Monoid
 Lead = dict[T, int]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Access:
     """One load or store.  `steps[v]` is the distance in elements between neighbours along v (coefficient of the address).
 

@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ Index: TypeAlias = "Ix | Var | int | E"
 NO_VARS: frozenset[Var] = frozenset()
 NO_TENSORS: frozenset[T] = frozenset()
 ids = count()  # one counter for expressions and tensors: creation order is a topological order
+by_creation = attrgetter("id")
 _nodes: dict[tuple[Any, ...], E] = {}
 
 
@@ -220,7 +222,7 @@ def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: 
             signature = (attr.level, extent_digest(attr.n))
     elif op_ in LOADS:
         t, idx = attr
-        deps = tuple(v.e for i in idx for v in values(i))
+        deps = tuple([v.e for i in idx if not i.is_plain for v in values(i)])
         free = union([i.free for i in idx], NO_VARS)
         reads = union([t.itself, *(d.reads for d in deps)], NO_TENSORS)
         signature = (t.digest, tuple(map(index_digest, idx)))
@@ -235,8 +237,10 @@ def make_node(op_: str, args: tuple[E, ...], attr: Any, dtype: DType, interval: 
         free, reads = NO_VARS, NO_TENSORS
     e.free, e.reads = free, reads
     e.deps = deps
-    e.has_fold = op_ == "fold" or any(d.has_fold for d in deps)
-    e.sized = any(d.sized for d in deps) or (op_ == "idx" and bool(attr.sizes))
+    e.has_fold, e.sized = op_ == "fold", op_ == "idx" and bool(attr.sizes)
+    for d in deps:
+        e.has_fold |= d.has_fold
+        e.sized |= d.sized
     e.digest = hash((code(op_), dtype.code, tuple([d.digest for d in deps]), 0 if signature is None else signature))
     return _nodes.setdefault(key, e)
 
@@ -409,7 +413,7 @@ def load_or_zero(t: T, *indices: Index) -> E:
 
 
 def _load(op_: str, t: T, indices: tuple[Index, ...]) -> E:
-    idx = tuple(as_index(i) for i in indices)
+    idx = tuple([i if type(i) is Ix else as_index(i) for i in indices])
     if len(idx) != len(t.shape):
         raise UserError(f"{len(idx)} indices for a tensor of shape {list(t.shape)}")
     interval = (t.lo, t.hi) if op_ == "load" or t.dtype.is_float else (min(t.lo, 0), max(t.hi, 0))
@@ -451,7 +455,7 @@ def apply_row(r: Row, args: tuple[E, ...]) -> E:
     if found is not None:
         return found
     try:
-        dtype = r.types(*(a.dtype for a in args))
+        dtype = r.types(*[a.dtype for a in args])
     except UserError as error:
         raise UserError(f"{r.name}: {error}") from None
     lo, hi = _interval(r, args, dtype)
@@ -566,11 +570,11 @@ def bitcast(x: E, dtype: DType | None = None) -> E:
 
 def walk(es: Iterable[E]) -> list[E]:
     """Every node reachable from `es` (through indices and folds too), in creation order: arguments before users."""
-    seen: set[E] = set()
-    stack = list(es)
+    seen = set(es)
+    stack = list(seen)
     while stack:
-        e = stack.pop()
-        if e not in seen:
-            seen.add(e)
-            stack.extend(d for d in e.deps if d not in seen)
-    return sorted(seen, key=lambda e: e.id)
+        for d in stack.pop().deps:
+            if d not in seen:
+                seen.add(d)
+                stack.append(d)
+    return sorted(seen, key=by_creation)

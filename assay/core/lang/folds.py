@@ -17,6 +17,7 @@ from assay.core.lang.expressions import (
     apply_row,
     as_index,
     bitcast,
+    by_creation,
     convert,
     index,
     load,
@@ -229,7 +230,7 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
     memo: dict[E, E] = {}
 
     def untouched(e: E) -> bool:
-        return not (e.free & keys) and (on_load is None or not e.reads)
+        return (on_load is None or not e.reads) and keys.isdisjoint(e.free)
 
     def atom(a: Var | Val) -> Ix:
         if isinstance(a, Var):
@@ -238,7 +239,7 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
         return as_index(memo.get(a.e, a.e))
 
     def indices(idx: tuple[Ix, ...]) -> tuple[Ix, ...]:
-        return tuple([index_.rewrite(i, atom) if i.free & keys or (on_load is not None and not i.is_plain) else i for i in idx])
+        return tuple([index_.rewrite(i, atom) if not keys.isdisjoint(i.free) or (on_load is not None and not i.is_plain) else i for i in idx])
 
     for e in _pending(es, untouched):
         if e.op in LOADS:
@@ -254,22 +255,21 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
         elif e.op == "fold":
             memo[e] = _substitute_fold(e, tuple(memo.get(a, a) for a in e.args[: len(e.args) // 2]), env, on_load)
         else:
-            memo[e] = rebuild(e, tuple(memo.get(a, a) for a in e.args))
-    return tuple(memo.get(e, e) for e in es)
+            memo[e] = rebuild(e, tuple([memo.get(a, a) for a in e.args]))
+    return tuple([memo.get(e, e) for e in es])
 
 
 def _pending(es: tuple[E, ...], untouched: Callable[[E], bool]) -> list[E]:
     """The nodes to rewrite, in creation order; steps of folds are left to their fold."""
-    seen: set[E] = set()
     stack = [e for e in es if not untouched(e)]
+    seen = set(stack)
     while stack:
         e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        below = e.args[: len(e.args) // 2] if e.op == "fold" else e.deps
-        stack.extend(d for d in below if d not in seen and not untouched(d))
-    return sorted(seen, key=lambda e: e.id)
+        for d in e.args[: len(e.args) // 2] if e.op == "fold" else e.deps:
+            if d not in seen and not untouched(d):
+                seen.add(d)
+                stack.append(d)
+    return sorted(seen, key=by_creation)
 
 
 def _substitute_fold(e: E, inits: tuple[E, ...], env: Environment, on_load: OnLoad | None) -> E:

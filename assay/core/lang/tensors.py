@@ -18,6 +18,7 @@ from assay.core.lang.expressions import (
     E,
     Index,
     as_index,
+    by_creation,
     code,
     extent_digest,
     ids,
@@ -138,7 +139,7 @@ def _digest(v: object) -> int:
 
 def axes(shape: Sequence[int]) -> tuple[Var, ...]:
     """The axis variables of a tensor of this shape (an axis of size 1 is the index 0: see index.ix)."""
-    return tuple(variable(k, n) for k, n in enumerate(shape))
+    return tuple([variable(k, n) for k, n in enumerate(shape)])
 
 
 def _check_axes(what: str, shape: tuple[int, ...], *bodies: E | Ix) -> None:
@@ -238,14 +239,14 @@ def extern(name: str, args: Sequence[T], params: Sequence[Any], output: int, sha
 
 def order(outputs: Iterable[T]) -> list[T]:
     """The tensors that `outputs` depend on, and they themselves, each after what it reads (creation order)."""
-    seen: set[T] = set()
-    stack = list(outputs)
+    seen = set(outputs)
+    stack = list(seen)
     while stack:
-        t = stack.pop()
-        if t not in seen:
-            seen.add(t)
-            stack.extend(r for r in t.reads if r not in seen)
-    return sorted(seen, key=lambda t: t.id)
+        for r in stack.pop().reads:
+            if r not in seen:
+                seen.add(r)
+                stack.append(r)
+    return sorted(seen, key=by_creation)
 
 
 def bodies(t: T) -> tuple[E, ...]:

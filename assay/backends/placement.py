@@ -30,7 +30,7 @@ from assay.core.index import within as is_inside
 from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
 from assay.core.lang import input as tensor_input
 from assay.core.lang.expressions import union
-from assay.core.row import TABLE
+from assay.core.row import NAMED, TABLE
 from assay.core.text import domain
 from assay.semantics.access import row_major
 
@@ -297,6 +297,14 @@ class Placement:
             if key in memo:
                 stack.pop()
                 continue
+            if e.args and _is_primitive(e):
+                made = [memo.get(key_of(a, scope)) for a in e.args]
+                if None in made:
+                    stack.extend([(a, scope) for a, v in zip(e.args, made, strict=True) if v is None][::-1])
+                    continue
+                memo[key] = self._row(e.op, tuple(made), e.dtype, (e.lo, e.hi))  # type: ignore[arg-type]
+                stack.pop()
+                continue
             missing = [part for part in self._parts(e, scope, key, opened) if key_of(*part) not in memo]
             if missing:
                 stack.extend(reversed(missing))
@@ -351,7 +359,8 @@ class Placement:
             return self._row(op, args, e.dtype, interval) if whole else self._compose(steps, args)
         if op == "proj":
             return self._value(op, args, e.attr, e.dtype, args[0].within, args[0].varies, interval)
-        return args[0] if op == "stop" else self._row(op, args, e.dtype, interval)
+        assert op == "stop"
+        return args[0]
 
     def _compose(self, steps: Sequence[_Step], args: tuple[Value, ...]) -> Value:
         """The value of a named row of `args`: the steps of its composition in order."""
@@ -425,6 +434,8 @@ class Placement:
 
     def _atoms(self, indices: Iterable[Ix]) -> list[Value]:
         """The values that the indices read."""
+        if not self.symbols:
+            return []
         free = (v for i in indices for v in sorted(i.free, key=lambda v: v.key))
         return list(dict.fromkeys(self.symbols[v] for v in free if v in self.symbols))
 
@@ -517,6 +528,12 @@ class _Step(NamedTuple):
     attr: Any
     dtype: DType
     interval: tuple[int, int]
+
+
+def _is_primitive(e: E) -> bool:
+    """Whether the node is a row of its arguments as it stands: no named row, `stop`, or part of a fold."""
+    r = TABLE.get(e.op)
+    return e.op in ("convert", "bitcast") if r is None else r.kind != NAMED and e.op != "stop"
 
 
 def _composition(e: E) -> tuple[_Step, ...]:

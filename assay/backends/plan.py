@@ -7,13 +7,12 @@ the kernel's tensors are computed.  Everything follows from one fact per variabl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from assay.core.lang import T
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(NamedTuple):
     """How one kernel is computed.
 
     vector   the axis whose neighbouring elements are the lanes of a vector; None: scalar code
@@ -53,6 +52,9 @@ class Schedule:
         return "; ".join(parts)
 
 
+PLAIN = Schedule()
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest: `tensors` have one shape and are computed together.
@@ -64,7 +66,7 @@ class Kernel:
     """
 
     tensors: tuple[T, ...]
-    schedule: Schedule = Schedule()
+    schedule: Schedule = PLAIN
     local: tuple[tuple[T, int], ...] = ()
     reason: str = ""
     stores: tuple[T, ...] = ()

@@ -59,7 +59,7 @@ def _for_all_sizes(s: Schedule) -> Schedule:
     """The schedule without what needs fixed extents."""
     threads = s.threads if isinstance(s.threads, int) or s.threads is None else s.threads[1]
     order = tuple((k, None) for k, block in s.order if block is None)
-    return replace(s, order=order, carry=None, stream=False, threads=threads)
+    return s._replace(order=order, carry=None, stream=False, threads=threads)
 
 
 class SizedCode:

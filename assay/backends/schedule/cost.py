@@ -11,7 +11,7 @@ Everything that a machine can be asked is in machine.py; the constants here are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from assay.backends.plan import Schedule
@@ -548,7 +548,7 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
     tie = 1 + 0.0005 * s.copies * math.prod(u for _, u in s.jam) + 0.01 * (not plain) + 0.003 * (not natural)
     if s.vector is not None and any(a.kind == "load" and a.steps.get(s.vector, 0) > 1 for a in k.accesses):
         tie += AGAINST_THE_GRAIN
-    made = replace(s, threads=nest.loops[at].key if at >= 0 else None, stream=stream)
+    made = s._replace(threads=nest.loops[at].key if at >= 0 else None, stream=stream)
     return Cost(best.seconds * tie, best.parts), made
 
 

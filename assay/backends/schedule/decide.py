@@ -124,7 +124,7 @@ def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) 
     for c in ranked:
         s = c.schedule
         if s.vector is not None and s.jam:
-            plain = replace(s, order=natural, carry=None, threads=None, stream=False)
+            plain = s._replace(order=natural, carry=None, threads=None, stream=False)
             tiles.setdefault(plain, set()).update({s.carry} - {None})  # type: ignore[arg-type]
     busy = {tile: sum(c for _, c in arithmetic(Nest(k, tile, m))) for tile in tiles}
     found: list[Candidate] = []
@@ -135,8 +135,8 @@ def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) 
             found.append(form.candidate(tile))
             forms.append((found[-1].seconds, len(forms), form))
     for _, _, form in sorted(forms, key=lambda f: f[:2])[:FORMS]:
-        tried = [replace(form.tile, order=order) for order in orders(form.summary, form.tile)]
-        tried += [replace(form.tile, carry=carry) for carry in sorted(tiles[form.tile])]
+        tried = [form.tile._replace(order=order) for order in orders(form.summary, form.tile)]
+        tried += [form.tile._replace(carry=carry) for carry in sorted(tiles[form.tile])]
         found += [form.candidate(s) for s in tried]
     return found
 
@@ -152,7 +152,7 @@ class _Packing:
         self.summary = model.summary((t,), ())
 
     def candidate(self, s: Schedule) -> Candidate:
-        nest = Nest(self.summary, replace(s, threads=None, stream=False), self.machine)
+        nest = Nest(self.summary, s._replace(threads=None, stream=False), self.machine)
         c, chosen = finish(nest, arithmetic(nest))
         seconds = c.seconds + self.extra
         return Candidate(seconds, self.group, Choice(c, chosen), self.machine.lanes, self.tile, self.operands, self.copied)

@@ -59,19 +59,21 @@ class Prices:
             "shl": Price(count=3, latency=3.0), "shr": Price(count=3, latency=3.0),
         }  # fmt: skip
         self._whole = whole
-        self._named: dict[tuple[str, DType, tuple[DType, ...]], Price] = {}
+        self._known: dict[tuple[str | DType, ...], Price] = {}
 
     def of(self, e: E) -> Price:
         """The price of the node `e` alone; 8-byte types count twice (a vector of f32 lanes is a pair of registers)."""
         if e.op in _STRUCTURAL:
             return FREE
-        r = TABLE.get(e.op)
-        if r is not None and r.kind == "named":
-            key = (e.op, e.dtype, tuple(a.dtype for a in e.args))
-            found = self._named.get(key)
-            if found is None:
-                found = self._named[key] = self._composition(e)
-            return found
+        key = (e.op, e.dtype, *[a.dtype for a in e.args])
+        found = self._known.get(key)
+        if found is None:
+            r = TABLE.get(e.op)
+            named = r is not None and r.kind == "named"
+            found = self._known[key] = self._composition(e) if named else self._primitive(e)
+        return found
+
+    def _primitive(self, e: E) -> Price:
         wide = 2 if e.dtype.bits == 64 or any(a.dtype.bits == 64 for a in e.args) else 1
         kind = e.args[-1].dtype if e.args else e.dtype
         found = None if kind.is_float else self.integer.get(e.op, self._whole if e.op in ("add", "sub") else None)
@@ -115,21 +117,20 @@ def live_width(roots: tuple[E, ...], leaves: frozenset[E] = frozenset()) -> int:
     order: list[E] = []
     last: dict[E, int] = {}
     seen: set[E] = set(leaves)
-    stack: list[tuple[E, int]] = [(e, 0) for e in reversed(roots)]
+    stack: list[E | None] = [*reversed(roots)]
+    users: list[E] = []  # whose arguments are on the stack, a None below them
     while stack:
-        e, k = stack.pop()
-        if k == 0:
-            if e in seen:
-                continue
+        e = stack.pop()
+        if e is None:
+            user = users.pop()
+            if user.op not in ("bitcast", "stop"):
+                last.update(dict.fromkeys(user.args, len(order)))
+                order.append(user)
+        elif e not in seen:
             seen.add(e)
-        if e.op in ("fold", "proj") or k == len(e.args):
-            if e.args and e.op not in ("fold", "proj", "bitcast", "stop"):
-                for a in e.args:
-                    last[a] = len(order)
-                order.append(e)
-            continue
-        stack.append((e, k + 1))
-        stack.append((e.args[k], 0))
+            if e.args and e.op not in ("fold", "proj"):
+                users.append(e)
+                stack += [None, *reversed(e.args)]
     ends = [0] * (len(order) + 1)
     for e in order:
         ends[last.get(e, len(order))] += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from assay.backends.plan import Schedule
@@ -48,13 +47,13 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
     for s in search.quickest(tiles(k, machine, natural, wide=wide), 12 if wide else 2):
         search.model(s)
         if s.vector is not None and s.vector != k.rank - 1:
-            search.model(replace(s, order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
+            search.model(s._replace(order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
     for c in search.best(4 if wide else 1):
         for order in orders(k, c.schedule, wide=wide):
-            search.model(replace(c.schedule, order=order, threads=None, stream=False))
+            search.model(c.schedule._replace(order=order, threads=None, stream=False))
     for c in search.best(3 if wide else 1):
         for carry in _carries(k, c.schedule.vector, big, wide=wide):
-            search.model(replace(c.schedule, carry=carry, threads=None, stream=False))
+            search.model(c.schedule._replace(carry=carry, threads=None, stream=False))
     search.found.sort(key=lambda c: c.cost.seconds)
     return search.found
 

@@ -16,6 +16,7 @@ from assay.backends.schedule.prices import FREE, Prices, live_width
 from assay.core import lang
 from assay.core.index import Div, Ix, Var, affine, fresh, ix, values
 from assay.core.lang import E, T
+from assay.core.lang.expressions import by_creation
 from assay.core.row import TABLE, Monoid
 
 Lead = dict[T, int]
@@ -93,13 +94,14 @@ class Group:
 
 
 class _Scope:
-    """The fold in whose steps we are: its variable, and what has been visited there."""
+    """The fold in whose steps we are: its variable, what has been visited there, and the masks of sets of variables."""
 
-    __slots__ = ("number", "parent", "seen", "var")
+    __slots__ = ("masks", "number", "parent", "seen", "var")
 
     def __init__(self, parent: _Scope | None, var: Var | None, number: int) -> None:
         self.parent, self.var, self.number = parent, var, number
         self.seen: dict[E, tuple[int, int, float]] = {}
+        self.masks: dict[frozenset[Var], int] = {}
 
 
 class Summary:
@@ -193,7 +195,7 @@ class Summary:
             if e not in seen:
                 seen.add(e)
                 todo.extend(e.args[: len(e.args) // 2] if e.op == "fold" else e.deps)
-        for e in sorted(seen, key=lambda e: e.id):
+        for e in sorted(seen, key=by_creation):
             self._visit(e, scope)
         return [self._visit(e, scope) for e in roots]
 
@@ -220,9 +222,12 @@ class Summary:
         return v.n == 1 or (v in self._names and self._number(v, scope) == self._names[v])
 
     def _mask(self, free: frozenset[Var], scope: _Scope) -> int:
-        mask = 0
-        for v in free:
-            mask |= 1 << self._number(v, scope)
+        mask = scope.masks.get(free)
+        if mask is None:
+            mask = 0
+            for v in free:
+                mask |= 1 << self._number(v, scope)
+            scope.masks[free] = mask
         return mask
 
     def _node(self, e: E, scope: _Scope) -> tuple[int, int, float]:

@@ -30,7 +30,6 @@ from assay.core.index import (
     Size,
     Val,
     Var,
-    affine,
     factors,
     is_symbolic,
     ix,
@@ -39,7 +38,6 @@ from assay.core.index import (
     within,
 )
 from assay.core.lang import T
-from assay.semantics.access import row_major
 
 _LANE = 1 << 17  # level of the variable that stands for the lane of a vector
 _COUNTERS = (1 << 17) + 1  # levels of loop counters
@@ -137,6 +135,8 @@ class Printer:
         self.loop_of = {x.var: x for x in placement.loops}
         self._forms: dict[frozenset[Loop], tuple[tuple[Loop, ...], bool]] = {}
         self._indices: dict[tuple[object, ...], Ix] = {}
+        self._at_lane: dict[tuple[Ix, int], Ix] = {}
+        self._texts: dict[Ix, str] = {}
         self._serial = itertools.count()
         self._counters = itertools.count()
         self._coordinates: dict[tuple[tuple[Loop, int], ...], list[dict[Loop, int]]] = {}
@@ -370,7 +370,8 @@ class Printer:
                 texts = transposed_load(self, v, reps)
                 if texts is not None:
                     return texts, True
-            made = [self._load(v, at, vector=vector) for at in self.coordinates(reps)]
+            flat = v.attr.flat
+            made = [self._load(v, flat, at, vector=vector) for at in self.coordinates(reps)]
             some = any(is_vector for _, is_vector in made)
             if some and not all(is_vector for _, is_vector in made):
                 return [t if is_vector else spell.broadcast(t, v.dtype) for t, is_vector in made], True
@@ -416,13 +417,16 @@ class Printer:
         """`i` in one lane."""
         if self.lane not in i.free:
             return i
-        if i.is_plain:
-            k = dict(i.terms)[self.lane]
-            return affine(((1, i), (-k, ix(self.lane)), (k, ix(lane))))
-        return rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a))
+        found = self._at_lane.get((i, lane))
+        if found is None:
+            found = self._at_lane[i, lane] = rewrite(i, lambda a: ix(lane) if a is self.lane else ix(a))
+        return found
 
     def index_text(self, i: Ix, at: dict[Loop, int], lane: int | None = None) -> str:
         """C++ of an index (a long); symbols that are vectors are read in `lane`."""
+        found = self._texts.get(i)
+        if found is not None:
+            return found
         parts: list[str] = []
         for term, k in i.terms:
             texts = [self._factor(a, at, lane) for a in factors(term)]
@@ -430,7 +434,10 @@ class Printer:
             parts.append(text if k == 1 else f"{k}L*({text})" if "/" in text else f"{k}L*{text}")
         if i.c or not parts:
             parts.append(str(i.c) if -(2**31) < i.c < 2**31 else spell.constant(i.c % 2**64, dt.i64))
-        return "+".join(parts).replace("+-", "-")
+        text = "+".join(parts).replace("+-", "-")
+        if i.is_plain:  # counters keep their names, a symbol is a name of this place
+            self._texts[i] = text
+        return text
 
     def _factor(self, a: Factor, at: dict[Loop, int], lane: int | None) -> str:
         """C++ of an atom of an index."""
@@ -496,10 +503,10 @@ class Printer:
 
     # -------------------------------------------------------------------------------------------- loads
 
-    def _load(self, v: Value, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
+    def _load(self, v: Value, flat: Ix, at: dict[Loop, int], *, vector: bool) -> tuple[str, bool]:
         access: Access = v.attr
-        flat = row_major(access.shape, [self.index(i, at) for i in access.indices])
-        return self.load_at(self.pointer_of(v, at), access.dtype, flat, self.guards(access, at), at, vector=vector)
+        guards = self.guards(access, at)
+        return self.load_at(self.pointer_of(v, at), access.dtype, self.index(flat, at), guards, at, vector=vector)
 
     def guards(self, access: Access, at: dict[Loop, int]) -> list[tuple[Ix, int]]:
         """The indices that may lie outside [0, n), each with its n."""

@@ -15,7 +15,8 @@ Order = tuple[tuple[int, int | None], ...]
 
 COARSE, FULL = "coarse", "full"
 MANY_VECTORS = 4  # in so many vectors along an axis, the last one that overlaps does not count
-KEEP = 1.6  # traffic is computed only while arithmetic alone is below KEEP times the best total
+TIMED = 20e-6  # seconds: of quicker kernels only the best schedule is wanted, of others the runners-up are timed too (tune.py)
+KEEP = 1.6  # traffic is computed only while arithmetic alone is below the best total; below KEEP times that of a timed kernel
 
 
 class Choice(NamedTuple):
@@ -100,7 +101,8 @@ class _Search:
         m = self.machine
         alone = sum(c for _, c in cycles) / (m.ghz * 1e9)
         least = min((c.cost.seconds for c in self.found), default=math.inf)
-        if nest.legal and min(alone, alone / m.threads + woken(m)) <= KEEP * least:
+        room = KEEP if least >= TIMED else 1.0
+        if nest.legal and min(alone, alone / m.threads + woken(m)) < room * least:
             self.found.append(Choice(*finish(nest, cycles)))
 
     def best(self, count: int) -> list[Choice]:

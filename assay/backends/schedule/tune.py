@@ -22,6 +22,7 @@ from assay.backends.plan import Kernel, Plan
 from assay.backends.schedule.decide import Candidate, assemble, explore
 from assay.backends.schedule.fuse import Group
 from assay.backends.schedule.machine import cpu_model
+from assay.backends.schedule.space import TIMED
 from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
@@ -30,7 +31,6 @@ from assay.core.text import show
 
 FIRST = 5  # candidates of a kernel that are timed
 SECONDS = 0.2  # for timing one kernel's candidates
-SMALLEST = 20e-6  # kernels that the model thinks quicker are left to the model
 
 Clock = Callable[[], float]
 
@@ -49,7 +49,7 @@ def tune(program: Program, target: Target, *, first: int = FIRST, seconds: float
         tried = candidates[:first]
         if remembered is not None and k < len(remembered) and remembered[k] < len(tried):
             pick = remembered[k]
-        elif len(tried) > 1 and tried[0].seconds >= SMALLEST and standalone(group):
+        elif len(tried) > 1 and tried[0].seconds >= TIMED and standalone(group):
             times = measure([alone(group, c) for c in tried], seconds)
             pick = min(range(len(times)), key=times.__getitem__)
         else:

@@ -239,7 +239,8 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
         return as_index(memo.get(a.e, a.e))
 
     def indices(idx: tuple[Ix, ...]) -> tuple[Ix, ...]:
-        return tuple([index_.rewrite(i, atom) if not keys.isdisjoint(i.free) or (on_load is not None and not i.is_plain) else i for i in idx])
+        every = on_load is not None  # a value inside an index may read what on_load replaces
+        return tuple([index_.rewrite(i, atom) if not keys.isdisjoint(i.free) or (every and not i.is_plain) else i for i in idx])
 
     for e in _pending(es, untouched):
         if e.op in LOADS:

@@ -54,10 +54,12 @@ def test_candidates_of_every_form_have_the_bits_of_the_meaning(name):
 
 
 def test_tuning_keeps_the_bits_and_remembers(tmp_path, monkeypatch):
+    from assay.backends.schedule import space
     from assay.backends.schedule import tune as module
 
     monkeypatch.setattr(module, "directory", lambda: tmp_path)
-    monkeypatch.setattr(module, "SMALLEST", 0.0)
+    monkeypatch.setattr(module, "TIMED", 0.0)
+    monkeypatch.setattr(space, "TIMED", 0.0)
     meaning = PROGRAMS["layernorm"]()
     first = tune(meaning, host(), first=2, seconds=0.02)
     assert same([first[0]], [first[1]], [meaning]) == []

@@ -23,6 +23,7 @@ from assay.transforms.split import split_exact_folds
 
 TILES = 3  # register tiles that are tried with packed operands
 FORMS = 3  # of these, with each set of operands, the ones that are tried under more schedules
+AHEAD = 128  # steps of a fold by which its packed operands are fetched before they are read
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _with_packing(group: Group, k: Summary, ranked: list[Choice], model: Model) 
             found.append(form.candidate(tile))
             forms.append((found[-1].seconds, len(forms), form))
     for _, _, form in sorted(forms, key=lambda f: f[:2])[:FORMS]:
-        tried = [form.tile._replace(order=order) for order in orders(form.summary, form.tile)]
+        tried = [form.tile._replace(order=order) for order in orders(form.summary, form.tile, form.machine.lanes)]
         tried += [form.tile._replace(carry=carry) for carry in sorted(tiles[form.tile])]
         found += [form.candidate(s) for s in tried]
     return found
@@ -150,9 +151,10 @@ class _Packing:
         self.copied = tuple(model.ranked((c,), ())[0] for c in copies)
         self.extra = sum(c.cost.seconds for c in self.copied)
         self.summary = model.summary((t,), ())
+        self.ahead = AHEAD if all(f.n >= AHEAD for f in self.summary.folds) else 0
 
     def candidate(self, s: Schedule) -> Candidate:
-        nest = Nest(self.summary, s._replace(threads=None, stream=False), self.machine)
+        nest = Nest(self.summary, s._replace(threads=None, stream=False, ahead=self.ahead), self.machine)
         c, chosen = finish(nest, arithmetic(nest))
         seconds = c.seconds + self.extra
         return Candidate(seconds, self.group, Choice(c, chosen), self.machine.lanes, self.tile, self.operands, self.copied)

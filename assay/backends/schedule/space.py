@@ -14,6 +14,7 @@ from assay.backends.schedule.summary import Fold, Summary
 Order = tuple[tuple[int, int | None], ...]
 
 COARSE, FULL = "coarse", "full"
+CONTINUED = 8  # short runs that follow one another in memory and are read together
 MANY_VECTORS = 4  # in so many vectors along an axis, the last one that overlaps does not count
 TIMED = 20e-6  # seconds: of quicker kernels only the best schedule is wanted, of others the runners-up are timed too (tune.py)
 KEEP = 1.6  # traffic is computed only while arithmetic alone is below the best total; below KEEP times that of a timed kernel
@@ -50,7 +51,7 @@ def rank(k: Summary, machine: Machine, space: str = FULL) -> list[Choice]:
         if s.vector is not None and s.vector != k.rank - 1:
             search.model(s._replace(order=(*(o for o in natural if o[0] != s.vector), (s.vector, None))))
     for c in search.best(4 if wide else 1):
-        for order in orders(k, c.schedule, wide=wide):
+        for order in orders(k, c.schedule, machine.lanes, wide=wide):
             search.model(c.schedule._replace(order=order, threads=None, stream=False))
     for c in search.best(3 if wide else 1):
         for carry in _carries(k, c.schedule.vector, big, wide=wide):
@@ -180,13 +181,15 @@ def _in_lanes(f: Fold, vector: int | None) -> bool:
     return vector is not None and bool(f.varies >> vector & 1)
 
 
-def orders(k: Summary, s: Schedule, *, wide: bool = True) -> Iterator[Order]:
+def orders(k: Summary, s: Schedule, lanes: int, *, wide: bool = True) -> Iterator[Order]:
     """Orders of the loops, other than the natural one, that may suit the register tile of `s`."""
     natural: Order = tuple((a, None) for a in range(k.rank))
     big = [a for a in range(k.rank) if k.shape[a] > 1]
     vector = s.vector
     if vector is None or len(big) < 2:
         return
+    for axis in _continued(k, vector) if wide and not k.folds else ():
+        yield ((axis, CONTINUED), *(o for o in natural if o[0] not in (axis, vector)), (axis, None), (vector, None))
     turned = _transposed(k, vector)
     jam = dict(s.jam)
     once = [*(f.place for f in k.folds), *k.rows.values()]  # a loop around these that they are not in would repeat them
@@ -200,6 +203,20 @@ def orders(k: Summary, s: Schedule, *, wide: bool = True) -> Iterator[Order]:
         for block in sorted({u * max(1, m // u) for m in ((64, 160) if k.folds else (16, 64))}) if wide or turned else ():
             if block < k.shape[axis] and block % u == 0:
                 yield (*rest, (axis, block), (vector, None), (axis, None))
+        width = s.copies * lanes
+        for block in sorted({width * max(1, m // width) for m in (64, 128)}) if wide and axis in jam else ():
+            if 2 * block <= k.shape[vector]:
+                yield (*rest, (vector, block), (axis, None), (vector, None))
+
+
+def _continued(k: Summary, vector: int) -> list[int]:
+    """The axes along which a load goes on where the vector axis has ended, with an axis in between that leads far away."""
+    return [
+        axis for axis in range(vector) if k.shape[axis] >= 2 * CONTINUED and any(
+            a.kind == "load" and not a.bent and a.steps.get(vector) == 1 and a.steps.get(axis) == k.shape[vector]
+            and any(a.steps.get(v, 0) >= k.shape[vector] * CONTINUED for v in range(axis + 1, vector)) for a in k.accesses
+        )
+    ]  # fmt: skip
 
 
 def _transposed(k: Summary, vector: int) -> bool:

@@ -160,6 +160,18 @@ def test_a_matmul_gets_a_register_tile():
     assert 8 <= tile <= 14
 
 
+def test_a_matmul_of_many_pages_reads_packed_operands_that_are_fetched_ahead():
+    a, b, product = kernels(whole(w.product(m("a", 1024, 1024), m("b", 1024, 1024))))
+    assert (a.tensors[0].shape, b.tensors[0].shape) == ((171, 1024, 6), (64, 1024, 16))
+    assert b.schedule.order == ((0, 8), (1, None), (0, None), (2, None))
+    assert product.schedule.order == ((1, 64), (0, None), (1, None))
+    assert str(product.schedule).endswith("fetched 128 steps ahead")
+
+
+def test_what_a_short_fold_reads_is_not_fetched_ahead():
+    assert all(not k.schedule.ahead for k in kernels(whole(w.conv2d(m("x", 8, 64, 32, 32), m("f", 64, 64, 3, 3), 1))))
+
+
 def test_a_padded_copy_removes_the_guards_of_a_convolution():
     ks = kernels(whole(w.conv2d(m("x", 8, 64, 32, 32), m("f", 64, 64, 3, 3), 1)))
     assert ks[0].tensors[0].shape == (8, 64, 34, 34)

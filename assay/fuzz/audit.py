@@ -1,9 +1,9 @@
 """Audits of the parts that proofs rest on: each draws questions whose answers are found by evaluating every point.
 
-    index       a simplified index expression has the values of the written one, and its interval holds them
-    intervals   the interval of an integer scalar expression holds its values, whatever the inputs
-    prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
-    validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
+index       a simplified index expression has the values of the written one, and its interval holds them
+intervals   the interval of an integer scalar expression holds its values, whatever the inputs
+prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
+validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
 """
 
 from __future__ import annotations

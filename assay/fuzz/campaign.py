@@ -19,7 +19,7 @@ from assay.verify.verdict import NOTHING_RAN, OK
 
 BATCH = 200  # programs in one C++ file
 LOST_TRIALS, LOST_LIMIT = 20, 10.0  # to shrink a program that ends or holds its process; seconds until it counts as hanging
-PINNED_EVERY = 10  # of ten batches one is built as users' programs are, nine in a third of g++'s time without optimisation
+PINNED_EVERY = 10  # of ten batches one has every stage run and is built as users' programs are, nine are run from end to end
 QUICK = (*FLAGS, "-O0", "-DAI=static inline", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "--param", "ggc-min-expand=1000", "--param", "ggc-min-heapsize=1000000")  # fmt: skip
 
@@ -78,8 +78,9 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
     with judge or Worker(backend) as worker:
         for first in range(seed, seed + count, BATCH):
             seeds = range(first, min(first + BATCH, seed + count))
-            flags = FLAGS if first // BATCH % PINNED_EVERY == 0 else QUICK
-            judged = worker.judge([random_recipe(s, most) for s in seeds], first, flags)
+            whole = first // BATCH % PINNED_EVERY == 0
+            flags = FLAGS if whole else QUICK
+            judged = worker.judge([random_recipe(s, most) for s in seeds], first, flags, ends=not whole)
             for s, one in zip(seeds, judged, strict=True):
                 _count(result, one)
                 if not one.ok and not one.unsupported:

@@ -68,7 +68,7 @@ def _likes(value: Any) -> list[Like]:
 
 
 class _Draft:
-    """The program so far, with the core tensors of its values (no elements are computed)."""
+    """The program so far, with core tensors that have the shapes and types of its values (no elements are computed)."""
 
     def __init__(self) -> None:
         self.inputs: list[Like] = []
@@ -93,10 +93,9 @@ class _Draft:
     def call(self, o: Operator, args: tuple[Any, ...]) -> bool:
         """Append the call if the operator takes the arguments and its results are small."""
         try:
-            result = o(*map_refs(args, self.tensor))
+            outputs = o.program(*map_refs(args, self.tensor)).outputs  # kept for capture and eager runs
         except (AssayError, IndexError):
             return False
-        outputs = result if isinstance(result, tuple) else (result,)
         if any(t.size > LARGEST or len(t.shape) > 6 for t in outputs):
             return False
         self.calls.append(Call(o.name, args))

@@ -18,7 +18,7 @@ from assay.fuzz.recipe import Recipe, tensors
 from assay.semantics.inputs import HUGE, KINDS, draw
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import EXACT, optimise
-from assay.verify.layered import Arrays, Layer, Report, compare
+from assay.verify.layered import Arrays, Layer, Report, compare, compare_runs
 
 BUILDING = -1  # in the place of a program's number: the build of all
 Tell: TypeAlias = Callable[..., None]  # tell(kind, number of the program or BUILDING, what)
@@ -83,10 +83,12 @@ def _say_nothing(kind: str, at: int, what: Any = None) -> None:
 
 
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
-             flags: tuple[str, ...] = FLAGS, thorough: bool = False, tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
+             flags: tuple[str, ...] = FLAGS, thorough: bool = False, ends: bool = False,
+             tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
     """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`.
 
-    All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all).
+    All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all; `ends`: the
+    first and the last stage only, and all on all where these two differ).
     `tell("doing", k)` is called before anything is done with recipe k (BUILDING: before the build of all), and
     `tell("judged", k, verdict)` with its verdict.
     """
@@ -99,7 +101,7 @@ def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, b
     judged: list[Judged] = []
     for k, p in enumerate(prepared):
         tell("doing", k)
-        judged.append(_judged(p, thorough=thorough))
+        judged.append(_judged(p, thorough=thorough, ends_only=ends))
         tell("judged", k, judged[-1])
     return judged
 
@@ -159,7 +161,7 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tupl
         p.backend = [*schedule_layers(program, lambda e=executable: e.plan), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
 
 
-def _judged(p: _Prepared, *, thorough: bool) -> Judged:
+def _judged(p: _Prepared, *, thorough: bool, ends_only: bool) -> Judged:
     """The report of all stages; the error of the schedule or the emitter only where every stage before agrees."""
     xs = tuple(p.inputs)
     if p.examined is None:
@@ -168,6 +170,8 @@ def _judged(p: _Prepared, *, thorough: bool) -> Judged:
     layers = [*source, *stage_layers(p.examined.stages), *p.backend]
     ends = [] if thorough else [*source[:1], *p.backend[-1:]]
     try:
+        if ends_only and p.backend and (same := compare_runs(p.examined.program, ends, xs)) is not None:
+            return Judged(p.recipe, xs, same)
         report = _compared(p.examined.program, layers, ends, xs)
     except Exception as error:  # whatever it is: no stage may raise what the program does not mean
         return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")

@@ -7,12 +7,14 @@ it dies or says nothing for too long, it is killed with its compiler, and what i
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import resource
 import signal
+import threading
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -27,6 +29,7 @@ from assay.verify.layered import Arrays
 LIMIT = 60.0  # seconds for any one step of one program; a step takes milliseconds
 BUILD_LIMIT = 4.0  # seconds more for each program of a file that is built
 START_LIMIT = 300.0  # seconds until the child has imported what it needs
+COLLECTED = (100_000, 20, 100)  # gc's thresholds: nodes are interned and live, so a collection costs much and finds little
 
 
 class Judge:
@@ -42,14 +45,14 @@ class Judge:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Nothing is held."""
 
-    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS) -> list[Judged]:
+    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, ends: bool = False) -> list[Judged]:
         """As judge_on, on inputs drawn with the seed."""
-        return self.judge_on(recipes, draw_many_arrays(recipes, seed), flags)
+        return self.judge_on(recipes, draw_many_arrays(recipes, seed), flags, ends=ends)
 
-    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
-                 flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
+    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
+                 ends: bool = False) -> list[Judged]:  # fmt: skip
         """As oracle.judge_on."""
-        return judge_on(recipes, inputs, backend=self.backend, flags=flags)
+        return judge_on(recipes, inputs, backend=self.backend, flags=flags, ends=ends)
 
 
 class _Lost(NamedTuple):
@@ -72,43 +75,43 @@ class Worker(Judge):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._end()
 
-    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
-                 flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
+    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
+                 ends: bool = False) -> list[Judged]:  # fmt: skip
         """As oracle.judge_on; a recipe whose code kills the process is judged wrong at the stage "crash", one that does
         not end at the stage "hang"."""
         found: dict[int, Judged] = {}
         todo = list(range(len(recipes)))
         while todo:
-            judged, lost = self._attempt([recipes[k] for k in todo], [inputs[k] for k in todo], flags)
+            judged, lost = self._attempt([recipes[k] for k in todo], [inputs[k] for k in todo], flags, ends=ends)
             found.update((todo[k], j) for k, j in judged.items())
             if lost is not None:
-                found.update(self._blame(lost, todo, found, recipes, inputs, flags))
+                found.update(self._blame(lost, todo, found, recipes, inputs, flags, ends=ends))
             todo = [k for k in todo if k not in found]
         return [found[k] for k in range(len(recipes))]
 
     def _blame(self, lost: _Lost, todo: list[int], found: dict[int, Judged], recipes: Sequence[Recipe],
-               inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...]) -> dict[int, Judged]:  # fmt: skip
+               inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...], *, ends: bool) -> dict[int, Judged]:  # fmt: skip
         """Verdicts that explain the loss: of the program that was run, or of all where the build was at fault."""
         if len(todo) == 1:
             return {todo[0]: _gone(recipes[todo[0]], inputs[todo[0]], lost, "this program")}
         if lost.at == BUILDING:
             made: dict[int, Judged] = {}
             for part in (todo[: len(todo) // 2], todo[len(todo) // 2 :]):
-                judged = self.judge_on([recipes[k] for k in part], [inputs[k] for k in part], flags)
+                judged = self.judge_on([recipes[k] for k in part], [inputs[k] for k in part], flags, ends=ends)
                 made.update(zip(part, judged, strict=True))
             return made
         k = todo[lost.at]
-        (alone,) = self.judge_on([recipes[k]], [inputs[k]], flags)
+        (alone,) = self.judge_on([recipes[k]], [inputs[k]], flags, ends=ends)
         return {k: alone if not alone.ok else _gone(recipes[k], inputs[k], lost, "this program, and not when it ran alone")}
 
-    def _attempt(self, recipes: list[Recipe], inputs: list[Sequence[Arrays]],
-                 flags: tuple[str, ...]) -> tuple[dict[int, Judged], _Lost | None]:  # fmt: skip
+    def _attempt(self, recipes: list[Recipe], inputs: list[Sequence[Arrays]], flags: tuple[str, ...], *,
+                 ends: bool) -> tuple[dict[int, Judged], _Lost | None]:  # fmt: skip
         """Verdicts of one run of the child, and how it was lost, if it was."""
         child, pipe = self._running()
         found: dict[int, Judged] = {}
         at = BUILDING
         try:
-            pipe.send((recipes, [list(xs) for xs in inputs], self.backend, flags))
+            pipe.send((recipes, [list(xs) for xs in inputs], {"backend": self.backend, "flags": flags, "ends": ends}))
             while len(found) < len(recipes):
                 seconds = self.limit + (BUILD_LIMIT * len(recipes) if at == BUILDING else 0.0)
                 if not pipe.poll(seconds):
@@ -140,7 +143,16 @@ class Worker(Judge):
             if not self._pipe.poll(START_LIMIT):
                 self._end()
                 raise InternalError(f"the process that judges programs did not start within {START_LIMIT:.0f} seconds")
-            self._pipe.recv()
+            try:
+                self._pipe.recv()
+            except (EOFError, ConnectionError):
+                self._child.join(self.limit)
+                code = self._child.exitcode
+                self._end()
+                raise InternalError(
+                    f"the process that judges programs ended before it was ready (exit code {code}): it imports assay and the "
+                    "main module again, so what it wrote says why; a script needs its if __name__ == '__main__'"
+                ) from None
         return self._child, self._pipe
 
     def _end(self) -> None:
@@ -168,17 +180,36 @@ def _serve(pipe: Connection) -> None:
         os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is found again from its case
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
-    pipe.send(("ready", BUILDING, None))
-    while True:
-        try:
-            recipes, inputs, backend, flags = pipe.recv()
-        except (EOFError, ConnectionError):
-            return
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED)
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nobody waits for an answer
+        pipe.send(("ready", BUILDING, None))
+        while True:
+            recipes, inputs, how = pipe.recv()
+            _answer(pipe, recipes, inputs, **how)
 
-        def tell(kind: str, at: int, what: Any = None) -> None:
-            pipe.send((kind, at, what))
 
-        try:
-            judge_on(recipes, inputs, backend=backend, flags=flags, tell=tell)
-        except BaseException as error:
-            tell("raised", BUILDING, error)
+def _answer(pipe: Connection, recipes: list[Recipe], inputs: list[list[Arrays]], **how: Any) -> None:
+    """Judge the recipes and send what is found; an error of the judge itself goes to the parent."""
+
+    def tell(kind: str, at: int, what: Any = None) -> None:
+        pipe.send((kind, at, what))
+
+    try:
+        judge_on(recipes, inputs, **how, tell=tell)
+    except ConnectionError:
+        raise
+    except BaseException as error:
+        tell("raised", BUILDING, error)
+
+
+def _end_with_parent() -> None:
+    """Kill this process and its compiler when the parent is gone: code that hangs would run for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    wait([parent.sentinel])
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)

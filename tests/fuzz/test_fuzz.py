@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -245,11 +247,11 @@ class _StopsAfter(Judge):
 
     batches = 0
 
-    def judge(self, recipes: Any, seed: int, flags: Any = ()) -> list[Judged]:
+    def judge(self, recipes: Any, seed: int, flags: Any = (), *, ends: bool = False) -> list[Judged]:
         self.batches += 1
         if self.batches > 2:
             raise KeyboardInterrupt
-        return super().judge(recipes, seed, flags)
+        return super().judge(recipes, seed, flags, ends=ends)
 
 
 def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,3 +344,71 @@ def test_the_recipe_is_a_python_function() -> None:
     (s,) = ADD_SUM(*tensors([x, b]))
     assert s.numpy().tolist() == [5.5, 14.5]
     assert str(ADD_SUM).splitlines()[2:4] == ["v2 = add.Tensor(v0, v1, 1)", "v3 = sum.dim_IntList(v2, [1], False, None)"]
+
+
+# ------------------------------------------------------------------------------------------------ from end to end
+
+
+@pytest.mark.cpp
+def test_the_ends_alone_are_run_and_all_stages_where_they_differ() -> None:
+    (right,) = judge_on([ADD_SUM], draw_many_arrays([ADD_SUM], 0), ends=True)
+    assert right.report is not None
+    assert [(s.name, str(s.verdict)) for s in right.report.stages] == [("eager", "VALIDATED(2)"), ("cpp", "VALIDATED(2)")]
+    case = cases.read_case(TRANSPOSED.case)
+    assert case.recipe is not None
+    with TRANSPOSED.on():
+        (wrong,) = judge_on([case.recipe], [case.inputs], ends=True)
+    assert (wrong.ok, wrong.stage) == (False, "inline")
+    assert wrong.report is not None
+    assert len(wrong.report.stages) > 5
+
+
+# ------------------------------------------------------------------------------------------------ processes that end early
+
+
+def test_a_child_that_cannot_start_is_an_error_that_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text("import sys\nif __name__ != '__main__':\n    sys.exit(3)\n"
+                      "from assay.fuzz.worker import Worker\nWorker('reference')._running()\n")  # fmt: skip
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    assert "InternalError: the process that judges programs ended before it was ready (exit code 3)" in done.stderr
+    assert "EOFError" not in done.stderr
+
+
+_HANGING = """
+import sys, time
+sys.path.insert(0, {root!r})
+from tests.fuzz.test_fuzz import ADD_SUM, _Hangs, _as
+from assay.fuzz.worker import Worker
+if __name__ == "__main__":
+    worker = Worker("reference")
+    child, _ = worker._running()
+    print(child.pid, flush=True)
+    worker.judge([_as(_Hangs)], 0)
+"""
+
+
+def test_a_child_that_hangs_ends_quietly_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "hanging.py"
+    script.write_text(_HANGING.format(root=str(Path(__file__).parents[2])))
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        child = int(parent.stdout.readline())
+        time.sleep(1)
+        parent.kill()
+        assert parent.stderr.read() == ""  # at its end the child has closed it too
+    for _ in range(200):
+        if not _runs(child):
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the child outlives its parent")
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process lives (one that nobody has waited for is dead)."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

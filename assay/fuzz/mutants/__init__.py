@@ -1,7 +1,7 @@
 """Mutation score: faults are planted in Assay's own source, one at a time; does a check catch each, and name the part?
 
-    mutant.py    what a mutant is, and how a process runs it
-    faults/      the mutants, one table for each part of the compiler
-    hunt.py      one process that runs one mutant under every check
-    score.py     all mutants, and the table of what caught them
+mutant.py    what a mutant is, and how a process runs it
+faults/      the mutants, one table for each part of the compiler
+hunt.py      one process that runs one mutant under every check
+score.py     all mutants, and the table of what caught them
 """

@@ -23,8 +23,8 @@ from assay.verify.validate import validate
 class Proofs(Judge):
     """A recipe is wrong at the first stage whose program owes what does not hold, or is not proved equal to the one before."""
 
-    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
-                 flags: tuple[str, ...] = FLAGS) -> list[Judged]:  # fmt: skip
+    def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
+                 ends: bool = False) -> list[Judged]:  # fmt: skip
         return [_judged(r, tuple(xs)) for r, xs in zip(recipes, inputs, strict=True)]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Var, is_symbolic, values
-from assay.core.lang import E, const, expand
+from assay.core.lang import E, const, expand, let
 from assay.core.lang.expressions import NO_VARS, union
+from assay.semantics.denote import evaluate
 from assay.semantics.ranges import Facts
 from assay.verify.integers import END, Goal, Hypothesis, decide, seen, split
 from assay.verify.skeleton import LOADS, inputs
@@ -130,6 +131,8 @@ class Context:
         return self._truth[condition]
 
     def _decided(self, condition: E) -> bool | None:
+        if not condition.free and not condition.reads and not condition.has_fold:
+            return bool(evaluate((let((), condition),), {})[0])
         if self.hypotheses:
             lo, hi = self.facts.interval(condition)
             if lo == hi:

@@ -13,6 +13,7 @@ from assay.core.errors import InternalError, UserError
 from assay.core.index import ix, variable
 from assay.core.lang import (
     E,
+    T,
     acc,
     accumulators,
     as_index,
@@ -22,6 +23,7 @@ from assay.core.lang import (
     constant_value,
     convert,
     expand,
+    extern,
     fold,
     folds,
     index,
@@ -52,6 +54,15 @@ def test_equal_text_is_the_same_object() -> None:
     assert X[I0, 3] + 1.0 is op("add", load(X, I0, 3), const(1, dt.f32))
     assert row_sum(I0) is row_sum(I0)
     assert row_sum(I0) is not row_sum(J0 // 2)
+
+
+def test_parameters_of_externs_are_interned_by_their_values() -> None:
+    def made(*parameters: object) -> T:
+        return extern("nudge", (X,), parameters, 0, X.shape, X.dtype)
+
+    assert made(0.0, (1, "a"), math.nan) is made(0.0, (1, "a"), -math.nan)
+    for one, other in ((0.0, -0.0), (1, True), (1, 1.0), ((0.0,), (-0.0,)), (False, 0)):
+        assert made(one) is not made(other)
 
 
 def test_constants_are_interned_by_bits() -> None:

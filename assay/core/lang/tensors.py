@@ -97,6 +97,8 @@ def make_tensor(kind: str, shape: tuple[int, ...], dtype: DType, interval: Inter
     if least_elements(shape) > MAX_ELEMENTS:
         raise UserError(f"shape {list(shape)} has {math.prod(shape)} elements; at most 2**40 are allowed")
     key = (kind, shape, dtype, interval, *fields.values())
+    if kind == "extern":
+        key = (kind, shape, dtype, interval, *(exactly(v) if name == "params" else v for name, v in fields.items()))
     found = _tensors.get(key)
     if found is None:
         t = T()
@@ -127,6 +129,15 @@ def least_elements(shape: Sequence[int]) -> int:
     """The number of elements; with sizes, the least there can be."""
     count = math.prod(shape)
     return count.lo if is_symbolic(count) else count
+
+
+def exactly(v: Any) -> Any:
+    """A key that only the same parameter of an extern has: 0.0 is not -0.0, 1 is not true, and there is one NaN."""
+    if isinstance(v, tuple):
+        return tuple(map(exactly, v))  # type: ignore[arg-type]
+    if isinstance(v, float):
+        return float, "nan" if v != v else v.hex()
+    return (type(v), v) if isinstance(v, int) else v
 
 
 def _digest(v: object) -> int:
@@ -228,7 +239,7 @@ def scatter(base: T, domain: Sequence[int], indices: Sequence[Index], body: E, c
 
 
 def extern(name: str, args: Sequence[T], params: Sequence[Any], output: int, shape: Sequence[int], dtype: DType,
-           lo: int | None = None, hi: int | None = None) -> T:  # fmt: skip
+           lo: int | None = None, hi: int | Ix | None = None) -> T:  # fmt: skip
     """Output `output` of the named reference function of `args`; [lo, hi] is what its contract says of integer results."""
     full = FULL[dtype]
     interval = (full[0] if lo is None else lo, full[1] if hi is None else hi.hi if is_symbolic(hi) else hi)
@@ -277,5 +288,6 @@ def rewrite_tensor(t: T, on_load: OnLoad, tensor_map: Callable[[T], T]) -> T:
         body = substitute(t.body, {}, on_load)
         idx = tuple(as_index(substitute(index(i), {}, on_load)) if any(True for _ in values(i)) else i for i in t.indices)
         return scatter(tensor_map(t.base), t.domain, idx, body, t.combine)
-    return extern(t.name, tuple(map(tensor_map, t.args)), t.params, t.output, t.shape, t.dtype, t.lo,
-                  t.hi if t.end is None else t.end)  # type: ignore[arg-type]
+    return extern(
+        t.name, tuple(map(tensor_map, t.args)), t.params, t.output, t.shape, t.dtype, t.lo, t.hi if t.end is None else t.end
+    )  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.backends.build import FLAGS
 from assay.fuzz.cases import case_of, write_case
-from assay.fuzz.generate import MOST_OPERATORS, random_recipe
+from assay.fuzz.generate import MOST_OPERATORS
 from assay.fuzz.oracle import Judged
 from assay.fuzz.shrink import MOST_TRIALS, shrink
 from assay.fuzz.worker import Judge, Worker
@@ -80,7 +80,7 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
             seeds = range(first, min(first + BATCH, seed + count))
             whole = first // BATCH % PINNED_EVERY == 0
             flags = FLAGS if whole else QUICK
-            judged = worker.judge([random_recipe(s, most) for s in seeds], first, flags, ends=not whole)
+            judged = worker.judge(worker.draw(seeds, most), first, flags, ends=not whole)
             for s, one in zip(seeds, judged, strict=True):
                 _count(result, one)
                 if not one.ok and not one.unsupported:

@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Self
 from assay.backends.build import FLAGS
 from assay.compiler import check_backend
 from assay.core.errors import InternalError
-from assay.fuzz.oracle import BUILDING, Judged, draw_many_arrays, judge_on
+from assay.fuzz.generate import random_recipe
+from assay.fuzz.oracle import BUILDING, Judged, Tell, draw_many_arrays, judge_on
 from assay.fuzz.recipe import Recipe
 from assay.verify.layered import Arrays
 
@@ -44,6 +45,10 @@ class Judge:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Nothing is held."""
+
+    def draw(self, seeds: Sequence[int], most: int) -> list[Recipe]:
+        """The program of each seed, of at most `most` operators."""
+        return [random_recipe(s, most) for s in seeds]
 
     def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, ends: bool = False) -> list[Judged]:
         """As judge_on, on inputs drawn with the seed."""
@@ -74,6 +79,20 @@ class Worker(Judge):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._end()
+
+    def draw(self, seeds: Sequence[int], most: int) -> list[Recipe]:
+        """The program of each seed, drawn by the child, which then knows the meanings of their calls."""
+        _, pipe = self._running()
+        try:
+            pipe.send((_draw, (list(seeds), most), {}))
+            if pipe.poll(self.limit + len(seeds)):
+                kind, _, what = pipe.recv()
+                if kind == "drawn":
+                    return what
+        except (EOFError, ConnectionError):
+            pass
+        self._end()
+        return super().draw(seeds, most)
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
                  ends: bool = False) -> list[Judged]:  # fmt: skip
@@ -111,7 +130,8 @@ class Worker(Judge):
         found: dict[int, Judged] = {}
         at = BUILDING
         try:
-            pipe.send((recipes, [list(xs) for xs in inputs], {"backend": self.backend, "flags": flags, "ends": ends}))
+            how = {"backend": self.backend, "flags": flags, "ends": ends}
+            pipe.send((judge_on, (recipes, [list(xs) for xs in inputs]), how))
             while len(found) < len(recipes):
                 seconds = self.limit + (BUILD_LIMIT * len(recipes) if at == BUILDING else 0.0)
                 if not pipe.poll(seconds):
@@ -186,22 +206,25 @@ def _serve(pipe: Connection) -> None:
     with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nobody waits for an answer
         pipe.send(("ready", BUILDING, None))
         while True:
-            recipes, inputs, how = pipe.recv()
-            _answer(pipe, recipes, inputs, **how)
+            _answer(pipe, *pipe.recv())
 
 
-def _answer(pipe: Connection, recipes: list[Recipe], inputs: list[list[Arrays]], **how: Any) -> None:
-    """Judge the recipes and send what is found; an error of the judge itself goes to the parent."""
+def _answer(pipe: Connection, work: Callable[..., object], args: tuple[Any, ...], how: dict[str, Any]) -> None:
+    """Do the work (judge_on or _draw), which tells what it finds; an error of its own goes to the parent."""
 
     def tell(kind: str, at: int, what: Any = None) -> None:
         pipe.send((kind, at, what))
 
     try:
-        judge_on(recipes, inputs, **how, tell=tell)
+        work(*args, **how, tell=tell)
     except ConnectionError:
         raise
     except BaseException as error:
         tell("raised", BUILDING, error)
+
+
+def _draw(seeds: list[int], most: int, tell: Tell) -> None:
+    tell("drawn", 0, [random_recipe(s, most) for s in seeds])
 
 
 def _end_with_parent() -> None:

@@ -228,7 +228,7 @@ def test_a_compiler_or_code_that_never_returns_is_a_finding(fault: str, error: s
 def test_a_campaign_keeps_what_kills_its_process_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _with_compiler("text=$(printf '%s' \"$text\" | sed 's/^return 0;}/__builtin_trap();}/')", tmp_path, monkeypatch)
     drawn = {7: ADD_SUM, 8: _MARKED, 9: ADD_SUM}
-    monkeypatch.setattr(campaign, "random_recipe", lambda seed, most: drawn[seed])
+    monkeypatch.setattr(Worker, "draw", lambda self, seeds, most: [drawn[s] for s in seeds])
     monkeypatch.setattr(campaign, "BATCH", 1)
     monkeypatch.setattr(campaign, "LOST_TRIALS", 1)
     result = campaign.run_campaign(3, 7, directory=tmp_path)
@@ -257,7 +257,7 @@ class _StopsAfter(Judge):
 def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = cases.read_case(TRANSPOSED.case).recipe
     monkeypatch.setattr(campaign, "BATCH", 1)
-    monkeypatch.setattr(campaign, "random_recipe", lambda seed, most: recipe)
+    monkeypatch.setattr(Judge, "draw", lambda self, seeds, most: [recipe for _ in seeds])
     with TRANSPOSED.on(), pytest.raises(KeyboardInterrupt):
         campaign.run_campaign(50, 7, directory=tmp_path, judge=_StopsAfter("reference"))
     path = tmp_path / "seed-7.assay"
@@ -270,6 +270,16 @@ def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytes
         again = cases.replay(case, backend="reference")
     assert isinstance(again, Report)
     assert next(s.name for s in again.stages if not s.verdict.ok) == "inline"
+
+
+def test_the_child_draws_what_the_seeds_stand_for() -> None:
+    expected = [random_recipe(s, 3) for s in range(4, 9)]
+    with Worker("reference") as worker:
+        assert worker.draw(range(4, 9), 3) == expected
+        child, _ = worker._running()
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        assert worker.draw(range(4, 9), 3) == expected
 
 
 def test_a_campaign_counts(tmp_path: Path) -> None:

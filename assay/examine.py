@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import optree
 
-from assay.backends.plan import Plan
 from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
@@ -114,18 +113,19 @@ def program_layers(stages: Sequence[Stage], backend: str) -> list[Layer]:
     made = Layer(backend, lambda xs: list(executable(xs)), proof=lambda: ran)
     if backend == "reference":
         return [*stage_layers(stages), made]
-    return [*stage_layers(stages), *schedule_layers(executable.program, lambda: executable.plan), made]  # type: ignore[attr-defined]
+    printed: Program = executable.program  # type: ignore[attr-defined]
 
-
-def schedule_layers(program: Program, plan: Callable[[], Plan]) -> list[Layer]:
-    """The program after scheduling (packed operands, split folds), and the loop nests of its plan."""
-
-    def proof() -> Link:
+    def nests() -> Link:
         from assay.backends.cpp import scheduled
 
-        return nest_link(scheduled(program, plan()))
+        return nest_link(scheduled(printed, executable.plan))  # type: ignore[attr-defined]
 
-    return [Layer("schedule", lambda xs: run(program, xs), program), Layer("nest", None, proof=proof)]
+    return [*stage_layers(stages), *schedule_layers(printed, nests), made]
+
+
+def schedule_layers(program: Program, nests: Callable[[], Link]) -> list[Layer]:
+    """The program after scheduling (packed operands, split folds), and its loop nests, of which `nests` says what is proved."""
+    return [Layer("schedule", lambda xs: run(program, xs), program), Layer("nest", None, proof=nests)]
 
 
 def source_layers(e: Examined) -> list[Layer]:

@@ -158,7 +158,10 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tupl
         _emit_together(cpp, todo[half:], flags)
         return
     for (p, program, _), executable in zip(todo, made, strict=True):
-        p.backend = [*schedule_layers(program, lambda e=executable: e.plan), Layer("cpp", lambda xs, e=executable: list(e(xs)))]
+        p.backend = [
+            *schedule_layers(program, lambda e=executable: e.links[-1]),
+            Layer("cpp", lambda xs, e=executable: list(e(xs))),
+        ]
 
 
 def _judged(p: _Prepared, *, thorough: bool, ends_only: bool) -> Judged:

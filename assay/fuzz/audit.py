@@ -19,11 +19,12 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.index import Ix, evaluate, ix, variable
-from assay.core.lang import E, Program, as_index, const, convert, index, input, load, op, program, select, tensor
+from assay.core.lang import E, Program, as_index, const, convert, index, input, load, load_or_zero, op, program, select, tensor
 from assay.examine import examine
 from assay.semantics.denote import run
 from assay.semantics.failure import RequireError
-from assay.verify.integers import Goal, Hypothesis, decide
+from assay.semantics.ranges import Facts
+from assay.verify.integers import PORTFOLIO, Fact, Goal, Hypothesis, ask_z3, decide, split
 
 DIVISORS = (1, 2, 3, 4, 6, 8, 12)
 FACTORS = (-12, -3, -1, 2, 3, 4, 6, 16)
@@ -67,7 +68,12 @@ def _index(rng: random.Random, box: _Box, depth: int) -> tuple[Ix, np.ndarray]:
         c = rng.randint(-9, 17)
         return ix(c), np.full_like(box.columns[0], c)
     a, x = _index(rng, box, depth - 1)
-    kind = rng.randrange(6)
+    kind = rng.randrange(7)
+    if kind == 6:  # high and low part, and a quotient or remainder by a multiple of the factor between them
+        b, y = _index(rng, box, min(depth - 1, 1))
+        g, c = rng.choice(DIVISORS), rng.choice(DIVISORS)
+        joined, values = a * g + b, x * g + y
+        return (joined // (g * c), values // (g * c)) if rng.random() < 0.5 else (joined % (g * c), values % (g * c))
     if kind < 2:
         b, y = _index(rng, box, depth - 1)
         return (a + b, x + y) if kind == 0 else (a - b, x - y)
@@ -96,7 +102,10 @@ def audit_index(seed: int) -> Contradiction | None:
 INTEGERS = (dt.i8, dt.u8, dt.i16, dt.i32, dt.i64)
 UNARY = ("neg", "abs", "bnot")
 BINARY = ("add", "sub", "mul", "max", "min", "floordiv", "mod", "band", "bor", "bxor", "shl", "shr")
-COMPARE = ("lt", "le", "eq", "ne")
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+COMPARE = tuple(COMPARISONS)
 
 
 def _expression(rng: random.Random, leaves: dict[DType, list[E]], d: DType, depth: int) -> E:
@@ -114,33 +123,90 @@ def _expression(rng: random.Random, leaves: dict[DType, list[E]], d: DType, dept
     return op(rng.choice(BINARY), *(_expression(rng, leaves, d, depth - 1) for _ in range(2)))
 
 
+def _readable(rng: random.Random, leaves: dict[DType, list[E]], d: DType, depth: int) -> E:
+    """An expression of the operations that the prover computes with."""
+    if depth == 0:
+        return rng.choice(leaves[d])
+    a = _readable(rng, leaves, d, depth - 1)
+    kind = rng.randrange(12)
+    if kind < 4:
+        return op(rng.choice(("add", "sub", "mul", "max", "min")), a, _readable(rng, leaves, d, depth - 1))
+    if kind in (4, 11):
+        c = op(rng.choice(COMPARE), _readable(rng, leaves, d, depth - 1), rng.randint(0, 9))
+        return select(c, a, _readable(rng, leaves, d, depth - 1))
+    if kind == 5:
+        return op("floordiv" if rng.random() < 0.5 else "mod", a, rng.choice(DIVISORS))
+    if kind == 6:
+        return op("shl" if rng.random() < 0.5 else "shr", a, rng.randint(0, 3))
+    if kind == 7:
+        return op("band", a, rng.choice((1, 3, 7, 15)))
+    return op(rng.choice(UNARY), a)
+
+
 def audit_intervals(seed: int) -> Contradiction | None:
-    """One random integer expression of inputs at the ends of their types and near zero, and of small constants."""
+    """One operation on every pair of numbers from two small intervals, or one random integer expression."""
+    return _small_intervals(random.Random(seed)) if seed % 2 else _random_expression(seed)
+
+
+def _small_intervals(rng: random.Random) -> Contradiction | None:
+    """One operation: intervals of at most 8 numbers around 0, and every pair of them."""
+    d = rng.choice(tuple(d for d in INTEGERS if d.lo < 0))
+    ends = [sorted(rng.randint(-9, 9) for _ in range(2)) for _ in range(2)]
+    ends = [(low, min(high, low + 7)) for low, high in ends]
+    if rng.random() < 0.4:  # one begins where the other ends
+        ends[1] = ends[0][1], ends[0][1] + rng.randint(0, 3)
+        ends = ends[:: rng.choice((1, -1))]
+
+    shape = tuple(high - low + 1 for low, high in ends)
+    name = rng.choice((*UNARY, *BINARY, *COMPARE, "select"))
+    made: list[E] = []
+
+    def body(*at: Ix) -> E:
+        x, y = (convert(index(i + low), d) for i, (low, _) in zip(at, ends, strict=True))
+        made.append(op(name, x) if name in UNARY else select(op("lt", y, rng.randint(-9, 9)), x, y) if name == "select"
+                    else op(name, x, y))  # fmt: skip
+        return made[0]
+
+    (values,) = run(program([], [tensor(shape, body)]), [])
+    if name in COMPARISONS:  # what the intervals decide is a constant
+        x, y = (at + low for at, (low, _) in zip(np.indices(shape), ends, strict=True))
+        if not np.array_equal(values, COMPARISONS[name](x, y)):
+            return Contradiction("intervals", f"{name} of {ends[0]} and {ends[1]} is decided: {made[0]!r}")
+    return _outside(made[0], values)
+
+
+def _outside(e: E, values: np.ndarray) -> Contradiction | None:
+    least, most = int(values.min()), int(values.max())
+    if e.lo <= least and most <= e.hi:
+        return None
+    return Contradiction("intervals", f"{e!r} has the interval [{e.lo}, {e.hi}] and values {least}..{most}")
+
+
+def _random_expression(seed: int) -> Contradiction | None:
+    """Inputs at the ends of their types and near zero, padded reads, and small constants."""
     rng = random.Random(seed)
     n = 512
     inputs = [input(f"x{k}", (n,), d) for k, d in enumerate(INTEGERS)]
     d = rng.choice(INTEGERS)
     narrow = rng.randint(2, 40)
     made: list[E] = []
+    low = rng.choice((0, -3, 1))
+    clamped = {t: tensor((n,), lambda i, t=t: op("min", op("max", load(t, i), low), narrow)) for t in inputs}
 
     def body(i: Ix) -> E:
         leaves: dict[DType, list[E]] = {}
         for t in inputs:
-            x = load(t, i)
-            low, high = rng.choice((0, -3, 1)), narrow
-            clamped = op("min", op("max", x, low), high)
-            leaves[t.dtype] = [x, clamped, clamped, convert(index(i % narrow), t.dtype)]
-        made.append(_expression(rng, leaves, d, 4))
+            inner = op("min", op("max", load(t, i), low), narrow)
+            padded = load_or_zero(clamped[t], i - rng.choice((1, 9)))
+            leaves[t.dtype] = [load(t, i), inner, padded, convert(index(i % narrow), t.dtype)]
+        made.append(_expression(rng, leaves, d, rng.randint(1, 4)))
         return made[0]
 
     p = program(inputs, [tensor((n,), body)])
     draw = np.random.default_rng(seed)
     arrays = [_integers(draw, t.dtype, n) for t in inputs]
     (values,) = run(p, arrays)
-    e = made[0]
-    if int(values.min()) < e.lo or int(values.max()) > e.hi:
-        return Contradiction("intervals", f"{e!r} has the interval [{e.lo}, {e.hi}] and values {values.min()}..{values.max()}")
-    return None
+    return _outside(made[0], values)
 
 
 def _integers(draw: np.random.Generator, d: DType, n: int) -> np.ndarray:
@@ -152,11 +218,6 @@ def _integers(draw: np.random.Generator, d: DType, n: int) -> np.ndarray:
     return np.choose(kind, [some, near, draw.choice(np.array(ends, np.int64), n)]).astype(d.numpy)
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
-}  # fmt: skip
-
-
 def _computed(rng: random.Random, box: _Box, sizes: tuple[int, ...], depth: int) -> tuple[Ix, np.ndarray]:
     """A random index: written as one, or computed by integer operations, whose values are those of the denotation."""
     if rng.random() < 0.5:
@@ -165,9 +226,9 @@ def _computed(rng: random.Random, box: _Box, sizes: tuple[int, ...], depth: int)
     made: list[E] = []
 
     def body(*i: Ix) -> E:
-        leaves = {t: [convert(index(v), t) for v in i] + [const(rng.randint(-5, 12), t)] if t.lo < 0 else
-                  [convert(index(v), t) for v in i] for t in INTEGERS}  # fmt: skip
-        made.append(convert(_expression(rng, leaves, d, depth), dt.i64))
+        leaves = {t: [convert(index(v), t) for v in i] + ([const(rng.randint(-5, 12), t), convert(index(i[0] - 4), t)]
+                                                          if t.lo < 0 else []) for t in INTEGERS}  # fmt: skip
+        made.append(convert((_readable if rng.random() < 0.7 else _expression)(rng, leaves, d, depth), dt.i64))
         return made[0]
 
     (values,) = run(program([], [tensor(sizes, body)]), [])
@@ -175,37 +236,88 @@ def _computed(rng: random.Random, box: _Box, sizes: tuple[int, ...], depth: int)
 
 
 def _condition(rng: random.Random, box: _Box, sizes: tuple[int, ...]) -> tuple[E, np.ndarray]:
+    """A comparison; in one case of three the opposite of one, two that hold, or one of two."""
+    e, truth = _comparison(rng, box, sizes)
+    kind = rng.randrange(9)
+    if kind == 0:
+        return op("not", e), ~truth
+    if kind < 3:
+        other, more = _comparison(rng, box, sizes)
+        return (op("and", e, other), truth & more) if kind == 1 else (op("or", e, other), truth | more)
+    return e, truth
+
+
+def _comparison(rng: random.Random, box: _Box, sizes: tuple[int, ...]) -> tuple[E, np.ndarray]:
     name = rng.choice(COMPARE)
-    (a, x), (b, y) = _computed(rng, box, sizes, 2), _index(rng, box, 2)
-    return op(name, index(a), index(b)), COMPARISONS[name](x, y)
+    if rng.random() < 0.5:  # a sum of one or two variables against a number near its values, in either order
+        chosen = rng.sample(range(len(box.variables)), rng.randint(1, 2))
+        factors = [rng.choice((*FACTORS, 1)) for _ in chosen]
+        a = sum((box.variables[q] * k for q, k in zip(chosen, factors, strict=True)), ix(0))
+        x = np.asarray(sum(box.columns[q] * k for q, k in zip(chosen, factors, strict=True)))
+        y = int(x[rng.randrange(len(x))]) + rng.choice((0, 0, -1, 1))
+        if rng.random() < 0.5:
+            return op(name, index(a), const(y, dt.i64)), COMPARISONS[name](x, y)
+        return op(name, const(y, dt.i64), index(a)), COMPARISONS[name](y, x)
+    (a, x), (b, z) = _computed(rng, box, sizes, 2), _index(rng, box, 2)
+    return op(name, index(a), index(b)), COMPARISONS[name](x, z)
+
+
+def _rare_condition(rng: random.Random, box: _Box) -> tuple[E, np.ndarray]:
+    """The number of a point, or another sum that has its value there: it holds at that point, and at few others."""
+    factors = [rng.choice(FACTORS) for _ in box.variables]
+    if rng.random() < 0.4:
+        factors = [1, box.variables[0].hi + 1, (box.variables[0].hi + 1) * (box.variables[1].hi + 1)]
+    i = sum((v * k for v, k in zip(box.variables, factors, strict=True)), ix(0))
+    point = [rng.choice((v.lo, v.hi, rng.randint(v.lo, v.hi))) for v in box.variables]
+    there = sum(x * k for x, k in zip(point, factors, strict=True))
+    return op("eq", index(i), const(there, dt.i64)), sum(c * k for c, k in zip(box.columns, factors, strict=True)) == there
+
+
+SMALL, LARGE = (2, 3, 5, 8, 12, 16), (32, 36, 40, 48, 64)  # boxes of which every point is evaluated, and of which too many are
 
 
 def audit_prover(seed: int) -> Contradiction | None:
-    """One random question whose box has more points than the prover evaluates before it asks z3."""
+    """One random question: on a small box, on a large one, or on a large one of which few points satisfy the hypotheses."""
     rng = random.Random(seed)
-    sizes = (rng.choice((40, 48, 64)), rng.choice((32, 36, 64)), rng.choice((32, 48)))
+    rare, small = seed % 8 == 0, seed % 4 > 1
+    sizes = tuple(rng.choice(SMALL if small else LARGE) for _ in range(3))
     variables = tuple(ix(variable(k, n)) for k, n in enumerate(sizes))
     box = _Box(variables, tuple(c.ravel().astype(np.int64) for c in np.indices(sizes)))
     hypotheses: list[Hypothesis] = []
     holds = np.ones(len(box.columns[0]), np.bool_)
-    for _ in range(rng.randint(0, 3)):
-        e, truth = _condition(rng, box, sizes)
-        positive = rng.random() < 0.7
-        hypotheses.append((e, positive))
+    for _ in range(rng.randint(1, 2) if rare else rng.randint(0, 3)):
+        e, truth = _rare_condition(rng, box) if rare else _condition(rng, box, sizes)
+        positive = rare or rng.random() < 0.7
+        hypotheses += split(e, positive)
         holds &= truth == positive
-    i, values = _computed(rng, box, sizes, 3)
+    plain = rare or rng.random() < 0.3
+    i, values = _index(rng, box, 1) if plain else _computed(rng, box, sizes, 3)
     within = values[holds]
     lo, hi = (int(within.min()), int(within.max())) if within.size else (0, 0)
     lo, hi = lo + rng.choice((0, 0, 0, 1)), hi - rng.choice((0, 0, 0, 1))
-    answer = decide(Goal(((i, lo, hi),)), hypotheses)
+    goal, rlimit = Goal(((i, lo, hi),)), rng.choice((1, 1000, None)) if rare else None  # too little for z3, or enough
+    answer = decide(goal, hypotheses, rlimit=rlimit)
     right = bool(((within >= lo) & (within <= hi)).all())
     question = f"{lo} <= {i!r} <= {hi} under {hypotheses}"
     if answer.status == "proved" and not right:
         return Contradiction("prover", f"{question} is proved by {answer.how}, and false")
     if answer.status == "refuted" and right:
         return Contradiction("prover", f"{question} is refuted by {answer.how}, and true")
+    if answer.status == "unknown" and not answer.opaque and rlimit is None and (small or rare):
+        return Contradiction("prover", f"{question} is {'true' if right else 'false'}, and not settled: {answer.how}")
     if answer.unreachable and within.size:
         return Contradiction("prover", f"the hypotheses of {question} are called contradictory, and hold at {within.size} points")
+    facts = Facts(hypotheses)
+    for j, x in ((i, values), *zip(box.variables, box.columns, strict=True)):
+        least, most = facts.index(j)
+        if within.size and (facts.contradictory or int(x[holds].min()) < least or int(x[holds].max()) > most):
+            there = "no value" if facts.contradictory else f"{least}..{most}"
+            return Contradiction("prover", f"{j!r} has {there} under {hypotheses}, and {x[holds].min()}..{x[holds].max()}")
+    for name, algebra, simple in PORTFOLIO if rare else ():  # each solver alone: what one misses another one may hide
+        q = Fact(goal, frozenset(hypotheses)).question
+        outcome, point = ask_z3(algebra(), q, simple=simple, negated_goal=True)
+        if outcome == "unknown" or (outcome == "unsat") != right:
+            return Contradiction("prover", f"{question} is {'true' if right else 'false'}, and {name} says {outcome}: {point}")
     return None
 
 
@@ -275,7 +387,7 @@ def _bits(x: np.ndarray) -> bytes:
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
 }  # fmt: skip
-SHARE = {"index": 8, "intervals": 4, "prover": 1, "validator": 1}  # questions to each part in a round
+SHARE = {"index": 24, "intervals": 6, "prover": 4, "validator": 1}  # questions to each part in a round
 
 
 def audit(count: int, seed: int) -> Contradiction | None:

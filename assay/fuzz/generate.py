@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
 
+from assay.core import dtypes as dt
 from assay.core.errors import AssayError
 from assay.core.lang import T, input
 from assay.core.operators.registry import OPERATORS, Operator
@@ -25,6 +26,8 @@ LONG = (16, 33, 40, 67, 130)  # sizes of several vectors, with and without a res
 MOST_OPERATORS = 12
 SAMPLES = 60  # of one operator
 ATTEMPTS = 6  # drawn calls of which one may read what the program has computed
+JOINING = ("add.Tensor", "mul.Tensor", "maximum.default", "minimum.default", "lt.Tensor")  # of two values of one shape and type
+REDUCING = ("sum.dim_IntList", "amax.default", "amin.default")  # of the axis in which two values differ
 FAMILY_WEIGHT = {
     "pointwise": 4, "elementary": 2, "views": 4, "reductions": 4, "rearrange": 3, "matmul": 3, "scans": 2, "joins": 4,
     "indexing": 2,
@@ -70,7 +73,8 @@ def _likes(value: Any) -> list[Like]:
 class _Draft:
     """The program so far, with core tensors that have the shapes and types of its values (no elements are computed)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, joined: bool) -> None:
+        self.joined = joined
         self.inputs: list[Like] = []
         self.made: list[tuple[T, ...]] = []  # of calls
         self.calls: list[Call] = []
@@ -102,8 +106,8 @@ class _Draft:
         self.made.append(outputs)
         return True
 
-    def finish(self) -> Recipe:
-        """Number the inputs before the calls; the results are the values that no call reads (of calls, at least one)."""
+    def finish(self, shown: Callable[[Ref], bool]) -> Recipe:
+        """Number the inputs before the calls; the results are the values that no call reads, and those that are `shown`."""
         n = len(self.inputs)
 
         def renumber(r: Ref) -> Ref:
@@ -112,7 +116,7 @@ class _Draft:
         calls = tuple(Call(c.operator, map_refs(c.args, renumber)) for c in self.calls)
         read = {r for c in calls for r in refs(c.args)}
         every = [Ref(n + k, o) for k, outputs in enumerate(self.made) for o in range(len(outputs))]
-        return Recipe(tuple(self.inputs), calls, tuple(r for r in every if r not in read) or (every[-1],))
+        return Recipe(tuple(self.inputs), calls, tuple(r for r in every if r not in read or shown(r)))
 
 
 def recipes(most: int = MOST_OPERATORS) -> Any:
@@ -126,19 +130,67 @@ def recipes(most: int = MOST_OPERATORS) -> Any:
     return drawn()
 
 
-def random_recipe(seed: int, most: int = MOST_OPERATORS) -> Recipe:
+def random_recipe(seed: int, most: int = MOST_OPERATORS, *, joined: bool = False) -> Recipe:
     """The program of this seed (a campaign draws without Hypothesis, whose examples are mutations of one another)."""
-    return draw_recipe(random.Random(seed).randrange, most)
+    return draw_recipe(random.Random(seed).randrange, most, joined=joined)
 
 
-def draw_recipe(pick: Pick, most: int) -> Recipe:
-    """A program of 1 to `most` operators, every choice made by `pick`."""
-    draft = _Draft()
+def draw_recipe(pick: Pick, most: int, *, joined: bool = False) -> Recipe:
+    """A program of 1 to `most` operators, every choice made by `pick`.
+
+    A `joined` one computes more from what it has computed: values of two others, or of what two that differ in one axis are
+    reduced to; elements at computed indices, which may lie outside.  Some of its results are read by calls too.
+    """
+    draft = _Draft(joined=joined)
     for _ in range(1 + pick(most)):
         _extend(pick, draft)
     if not draft.calls:
         draft.call(OPERATORS["neg.default"], (draft.new_input(Like((3,))),))
-    return without_unread_inputs(draft.finish())
+    for _ in range(1 + pick(3) if joined else 0):
+        (_join if pick(3) else _gather)(pick, draft)
+    return without_unread_inputs(draft.finish(lambda r: joined and pick(5) == 0))
+
+
+def _join(pick: Pick, draft: _Draft) -> None:
+    """One more call on two values of one shape and type; values that differ in one axis are reduced to such first."""
+    known = [(r, draft.tensor(r)) for r in draft.values()]
+    made = [x for x in known if x[0].value >= 0]
+    if not made:
+        return
+    a, t = made[pick(len(made))]
+    pairs = [(r, s) for r, s in known if r != a and s.dtype is t.dtype and len(s.shape) == len(t.shape)]
+    pairs = [(r, axes) for r, s in pairs if len(axes := [k for k, n in enumerate(t.shape) if n != s.shape[k]]) <= 1]
+    if not pairs:
+        return
+    b, axes = pairs[pick(len(pairs))]
+    for d in axes:
+        name = REDUCING[pick(len(REDUCING))]
+        reduced: list[Ref] = []
+        for r in (a, b):
+            if not draft.call(OPERATORS[name], (r, (d,), False, None) if name.startswith("sum") else (r, (d,), False)):
+                return
+            reduced.append(Ref(len(draft.calls) - 1))
+        a, b = reduced
+    name = JOINING[pick(len(JOINING))]
+    draft.call(OPERATORS[name], (a, b, 1) if name.startswith("add") else (a, b))
+
+
+def _gather(pick: Pick, draft: _Draft) -> None:
+    """Elements of a value at computed indices: an integer value, the place of a maximum, or a constant."""
+    known = [(r, draft.tensor(r)) for r in draft.values()]
+    (r, t), indices = known[pick(len(known))], [r for r, t in known if t.dtype is dt.i64 and r.value >= 0]
+    if indices and pick(2):
+        index = indices[pick(len(indices))]
+    elif t.shape and pick(2) and draft.call(OPERATORS["argmax.default"], (r, pick(len(t.shape)), False)):
+        index = Ref(len(draft.calls) - 1)
+    elif draft.call(OPERATORS["full.default"], ((1 + pick(5),), pick(6), dt.i64)):
+        index = Ref(len(draft.calls) - 1)
+    else:
+        return
+    if len(draft.tensor(index).shape) > 1 or not t.shape or not pick(3):
+        draft.call(OPERATORS["take.default"], (r, index))
+    else:
+        draft.call(OPERATORS["index_select.default"], (r, pick(len(t.shape)), index))
 
 
 def _extend(pick: Pick, draft: _Draft) -> None:

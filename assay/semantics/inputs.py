@@ -30,8 +30,9 @@ def draw(t: T, kind: str, rng: np.random.Generator, bound: int | None = None) ->
         if kind == ORDINARY or kind == EXACT:
             return rng.integers(-5 if d.kind == "int" else 0, 6, shape).astype(d.numpy)
         return _mix(rng.integers(max(d.lo, -100), 101, shape).astype(d.numpy), special_values(d), rng)
-    if kind == EXACT:  # small integers: sums, products and their reorderings are exact
-        return rng.integers(-4, 5, shape).astype(np.float64).astype(d.numpy)
+    if kind == EXACT:  # small integers: sums, products and their reorderings are exact; zeros have either sign
+        whole = rng.integers(-4, 5, shape).astype(np.float64)
+        return np.where((whole == 0) & (rng.random(shape) < 0.5), -0.0, whole).astype(d.numpy)
     ordinary = rng.standard_normal(shape) * rng.choice([0.1, 1.0, 1.0, 10.0])
     with np.errstate(over="ignore", under="ignore"):
         if kind == TINY:

@@ -473,7 +473,7 @@ class Question:
             return True
         if self.size <= FEW:
             return self.exhausted[0]
-        return rlimit == 0 or _check(Z3(), self, rlimit, simple=True, negated_goal=False)[0] != "unsat"
+        return rlimit == 0 or ask_z3(Z3(), self, rlimit, simple=True, negated_goal=False)[0] != "unsat"
 
     def decide(self, rlimit: int | None = None) -> Answer:
         if len(self.nodes) > NODES:
@@ -487,7 +487,7 @@ class Question:
         if self.size <= FEW:
             return self._complete()
         for name, algebra, simple in PORTFOLIO if rlimit != 0 else ():
-            outcome, point = _check(algebra(), self, rlimit, simple=simple, negated_goal=True)
+            outcome, point = ask_z3(algebra(), self, rlimit, simple=simple, negated_goal=True)
             if outcome == "unsat":
                 vacuous = not satisfiable and not self.satisfiable(rlimit)
                 return Answer("proved", "unreachable" if vacuous else name, unreachable=vacuous)
@@ -545,7 +545,7 @@ def magnitude(i: Ix) -> int:
     return total
 
 
-def _check(algebra: Z3, q: Question, rlimit: int | None = None, *, simple: bool,
+def ask_z3(algebra: Z3, q: Question, rlimit: int | None = None, *, simple: bool,
            negated_goal: bool) -> tuple[str, dict[Atom, int] | None]:  # fmt: skip
     """z3's answer to: can the hypotheses hold (and the goal fail)?  With the point, checked by evaluation, if so."""
     z3 = algebra.z3

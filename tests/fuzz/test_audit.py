@@ -40,5 +40,5 @@ GUESSES = [Answer("proved", "hope"), Answer("refuted", "fear", {}), Answer("prov
 @pytest.mark.parametrize("answer", GUESSES)
 def test_a_prover_that_guesses_is_seen(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     assert integers.decide is audits.decide
-    monkeypatch.setattr(audits, "decide", lambda goal, hypotheses: answer)
+    monkeypatch.setattr(audits, "decide", lambda goal, hypotheses, rlimit: answer)
     assert first("prover", 40) == "prover"

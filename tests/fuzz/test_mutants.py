@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,17 @@ import pytest
 from assay.core.errors import UserError
 from assay.fuzz.mutants.faults import MUTANTS
 from assay.fuzz.mutants.hunt import TOLERANCES, Outcome
+from assay.fuzz.mutants.hunters import Hunters
 from assay.fuzz.mutants.mutant import Mutant, plant
-from assay.fuzz.mutants.score import Score, chosen, names, run_control, run_one, run_score
+from assay.fuzz.mutants.score import Score, chosen, names, run_score
 
-FEW = 40  # programs for the mutants that are run here
+FEW = 20  # programs for the mutants that are run here
+
+
+@pytest.fixture(scope="module")
+def hunters() -> Iterator[Hunters]:
+    with Hunters(1) as made:
+        yield made
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda m: m.name.replace(" ", "-"))
@@ -69,25 +78,41 @@ def test_nothing_on_disk_changes_and_no_byte_code_is_left() -> None:
         ("less or equal is less", "comparison", "cpp"),
     ],
 )
-def test_a_mutant_is_caught_and_its_part_named(name: str, by: str, part: str) -> None:
-    outcome = run_one(MUTANTS[name], FEW)
+def test_a_mutant_is_caught_and_its_part_named(hunters: Hunters, name: str, by: str, part: str) -> None:
+    outcome = hunters.find(MUTANTS[name], FEW)
     assert (outcome.by, outcome.part) == (by, part), outcome.text
 
 
 @pytest.mark.cpp
-def test_without_a_mutant_nothing_is_wrong() -> None:
-    assert run_control(FEW) == ()
+def test_without_a_mutant_nothing_is_wrong(hunters: Hunters) -> None:
+    assert hunters.control(FEW) == ()
+
+
+@pytest.mark.cpp
+def test_a_mutant_that_does_not_end_is_caught(hunters: Hunters) -> None:
+    assert hunters.find(MUTANTS["less or equal is less"], FEW, seconds=1).by == "hang"
+
+
+def test_a_hunt_that_cannot_be_run_is_no_outcome(hunters: Hunters) -> None:
+    with pytest.raises(UserError, match="could not be run: KeyError: 'unheard of'"):
+        hunters.find(Mutant("unheard of", "cpp", "x.py", "1", "2"), FEW)
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def run_one(mutant: Mutant, programs: int, known: object, seconds: float) -> Outcome:
-        ran.append(mutant.name)
-        return Outcome(mutant.name, "audit", mutant.part)
+    class Fake(nullcontext):  # type: ignore[type-arg]
+        def __init__(self, jobs: int) -> None:
+            super().__init__(self)
 
-    monkeypatch.setattr("assay.fuzz.mutants.score.run_one", run_one)
-    monkeypatch.setattr("assay.fuzz.mutants.score.run_control", lambda programs: ())
+        def control(self, programs: int) -> tuple[int, ...]:
+            return ()
+
+        def find(self, mutant: Mutant, programs: int, known: object) -> Outcome:
+            ran.append(mutant.name)
+            return Outcome(mutant.name, "audit", mutant.part)
+
+    monkeypatch.setattr("assay.fuzz.mutants.score.Hunters", Fake)
     record, mutants = tmp_path / "mutants.jsonl", list(MUTANTS.values())[:3]
     run_score(mutants[:2], FEW, record=record)
     with record.open("a") as file:

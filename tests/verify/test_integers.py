@@ -89,7 +89,7 @@ def test_z3_agrees_with_every_point(algebra: type[Z3], seed: int) -> None:
     if q.size > 20000 or e.op == "const":
         return
     _, counterexample = q.exhausted
-    outcome, point = integers._check(algebra(), q, simple=True, negated_goal=True)
+    outcome, point = integers.ask_z3(algebra(), q, simple=True, negated_goal=True)
     assert outcome in (("unsat",) if counterexample is None else ("sat",))
     assert (point is None) == (counterexample is None)
 
@@ -109,7 +109,7 @@ def test_the_order_of_steps() -> None:
 
 
 def test_small_boxes_decide_where_z3_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integers, "_check", lambda *_, **__: ("unknown", None))
+    monkeypatch.setattr(integers, "ask_z3", lambda *_, **__: ("unknown", None))
     a, b = ix(variable(0, 300)), ix(variable(1, 300))
     square = as_index(op("mul", index(a - b), index(a - b)))
     answer = Question(Goal(((square, 0, 299 * 299),)), ()).decide()

@@ -10,11 +10,9 @@ What a check by tolerance would have said of the same programs and inputs is ask
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assay.fuzz.mutants.mutant import Mutant, plant
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
+BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
 WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 
@@ -143,13 +142,12 @@ def _outcome(f: Callable[[], Arrays]) -> Arrays | None:
 
 def _by_audit(first: int) -> Outcome | None:
     from assay.fuzz.audit import audit
-    from assay.fuzz.generate import random_recipe
     from assay.fuzz.oracle import draw_many_arrays
 
     found = audit(AUDITED, first)
     if found is None:
         return None
-    recipes = [random_recipe(s) for s in range(BATCH)]
+    recipes = drawn(0)
     return Outcome("", "audit", found.part, 0, 0, str(found), tolerated(recipes, draw_many_arrays(recipes, 0)))
 
 
@@ -173,17 +171,25 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
     return None
 
 
+def drawn(first: int) -> list[Recipe]:
+    """Programs first .. first + BATCH - 1: every second one computes more from what it has computed."""
+    from assay.fuzz.generate import random_recipe
+
+    return [random_recipe(s, joined=s % 2 == 1) for s in range(first, first + BATCH)]
+
+
 def _by_programs(by: str, judge: Judge, first: int, trials: int, known: Sequence[int]) -> Outcome | None:
     """Programs first .. first + BATCH - 1, but for the `known` ones; of those judged wrong, one shows it, made small."""
     from assay.fuzz.campaign import QUICK
-    from assay.fuzz.generate import random_recipe
     from assay.fuzz.shrink import shrink
 
-    judged = judge.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
+    judged = judge.judge(drawn(first), first, QUICK)
     wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported and first + k not in known]
     if not wrong:
         return None
     k, one = wrong[0]
+    if by == "comparison" and one.stage not in BACKEND:
+        judge = type(judge)("reference")  # builds nothing
     small = shrink(one, judge, trials=trials, flags=QUICK)
     shown = str(small.report.witness) if small.report is not None else small.error
     return Outcome("", by, small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
@@ -193,14 +199,13 @@ def _by_programs(by: str, judge: Judge, first: int, trials: int, known: Sequence
 def control(programs: int) -> list[int]:
     """The programs that are judged wrong without any mutant: a defect, or a proof that is not found.  They say nothing of one."""
     from assay.fuzz.campaign import QUICK
-    from assay.fuzz.generate import random_recipe
     from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
     found: set[int] = set()
     for first in range(0, programs, BATCH):
         for judge in (Proofs(), Judge()):
-            judged = judge.judge([random_recipe(s) for s in range(first, first + BATCH)], first, QUICK)
+            judged = judge.judge(drawn(first), first, QUICK)
             found.update(first + k for k, j in enumerate(judged) if not j.ok and not j.unsupported)
     return sorted(found)
 
@@ -245,19 +250,3 @@ def _where(error: BaseException) -> str:
 
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "/assay/" in f.filename and "/fuzz/" not in f.filename]
     return frames[-1].filename.partition("/assay/")[2] if frames else ""
-
-
-def main() -> None:
-    """`python -m assay.fuzz.mutants.hunt PROGRAMS [NAME [KNOWN...]]`: the outcome, or the control, as the last line of JSON."""
-    from assay.fuzz.mutants.faults import MUTANTS
-
-    programs = int(sys.argv[1])
-    if len(sys.argv) == 2:
-        print(json.dumps(control(programs)))  # noqa: T201
-        return
-    outcome = hunt(MUTANTS[sys.argv[2]], programs, known=list(map(int, sys.argv[3:])))
-    print(json.dumps(asdict(outcome)))  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import signal
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.backends.build import directory
-from assay.backends.schedule.machine import machine
 from assay.core.errors import UserError
 from assay.fuzz.mutants.faults import MUTANTS
 from assay.fuzz.mutants.hunt import TOLERANCES, Outcome
+from assay.fuzz.mutants.hunters import Hunters
 from assay.fuzz.mutants.mutant import PACKAGE, Mutant
 from assay.verify.verdict import NOTHING_RAN, OK
-
-SECONDS = 600.0  # of one mutant, then it counts as caught: it hangs
 
 
 @dataclass(frozen=True)
@@ -109,66 +101,28 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: int = 1, seconds: float = SECONDS,
+def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: int = 1,
               progress: Callable[[Mutant, Outcome], None] | None = None) -> Score:  # fmt: skip
     """Hunt every mutant with up to `programs` programs; outcomes that `record` has of this source are not found again."""
     key = f"{source_digest()}/{programs}"
     outcomes = _read(record, key)
-    known = run_control(programs) if any(m.name not in outcomes for m in mutants) else ()
+    left = [m for m in mutants if m.name not in outcomes]
+    with ExitStack() as stack:
+        hunters = stack.enter_context(Hunters(jobs)) if left else None
+        known = hunters.control(programs) if hunters is not None else ()
 
-    def one(mutant: Mutant) -> Outcome:
-        if (found := outcomes.get(mutant.name)) is None:
-            found = run_one(mutant, programs, known, seconds)
-            _append(record, key, found)
-        if progress is not None:
-            progress(mutant, found)
-        return found
+        def one(mutant: Mutant) -> Outcome:
+            found = outcomes.get(mutant.name)
+            if found is None:
+                assert hunters is not None
+                found = hunters.find(mutant, programs, known)
+                _append(record, key, found)
+            if progress is not None:
+                progress(mutant, found)
+            return found
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return Score(tuple(mutants), tuple(pool.map(one, mutants)))
-
-
-def run_control(programs: int) -> tuple[int, ...]:
-    """The programs that are judged wrong without a mutant (see hunt.control)."""
-    return tuple(json.loads(_hunting([str(programs)], None).stdout.strip().splitlines()[-1]))
-
-
-def run_one(mutant: Mutant, programs: int, known: Sequence[int] = (), seconds: float = SECONDS) -> Outcome:
-    """The outcome of a mutant, in a process with a build cache of its own."""
-    try:
-        done = _hunting([str(programs), mutant.name, *map(str, known)], seconds)
-    except subprocess.TimeoutExpired:
-        return Outcome(mutant.name, "hang", mutant.part, text=f"no outcome after {seconds:g} s", seconds=seconds)
-    if done.returncode < 0:
-        return Outcome(mutant.name, "crash", mutant.part, text=f"the process died of signal {-done.returncode}")
-    return _outcome(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def _hunting(arguments: Sequence[str], seconds: float | None) -> subprocess.CompletedProcess[str]:
-    """hunt.py with these arguments.  Raises UserError, with what it printed, where it fails; TimeoutExpired after `seconds`."""
-    with tempfile.TemporaryDirectory() as cache:
-        _give_machine(Path(cache))
-        command = [sys.executable, "-m", "assay.fuzz.mutants.hunt", *arguments]
-        environment = {**os.environ, "ASSAY_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=seconds, check=False)
-    if done.returncode > 0:
-        raise UserError(f"{' '.join(command[1:])} could not be run:\n{done.stderr.strip()[-2000:]}")
-    if done.returncode in (-signal.SIGTERM, -signal.SIGINT):
-        raise UserError(f"{' '.join(command[1:])} was ended by a signal from outside; what was found before is kept")
-    return done
-
-
-def _give_machine(cache: Path) -> None:
-    """The speeds of this machine, so that not every process measures them anew."""
-    machine()
-    (cache / "cpp").mkdir()
-    for file in directory().glob("machine-*.json"):
-        shutil.copy(file, cache / "cpp")
-
-
-def _outcome(data: dict[str, Any]) -> Outcome:
-    values: dict[str, Any] = data | {"tolerated": tuple(data["tolerated"])}
-    return Outcome(**values)
+        with ThreadPoolExecutor(jobs) as pool:
+            return Score(tuple(mutants), tuple(pool.map(one, mutants)))
 
 
 def _read(record: Path, key: str) -> dict[str, Outcome]:
@@ -179,7 +133,7 @@ def _read(record: Path, key: str) -> dict[str, Outcome]:
         except json.JSONDecodeError:
             continue  # the line that a killed run was writing
         if entry["key"] == key:
-            found[entry["outcome"]["name"]] = _outcome(entry["outcome"])
+            found[entry["outcome"]["name"]] = Outcome(**entry["outcome"] | {"tolerated": tuple(entry["outcome"]["tolerated"])})
     return found
 
 

@@ -1,0 +1,74 @@
+"""A process that has the libraries imported, none of Assay's own modules, and forks a child for each mutant.
+
+    requests   one line of JSON each on stdin:  {"programs": 60, "name": "", "known": [], "seconds": 600}
+    answers    one line of JSON each on stdout: what the child says, or {"died": signal number}
+
+A child has `seconds` of processor time: a busy machine makes no hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+LIBRARIES = ("numpy", "ml_dtypes", "z3", "torch")
+PATIENCE = 20  # seconds on the clock for a second of processor time, of a child that waits for what never comes
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.freeze()  # the children share these pages
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+    os.setpgid(0, 0)
+    for line in sys.stdin:
+        print(json.dumps(_forked(json.loads(line))), flush=True)  # noqa: T201
+
+
+def _forked(request: dict[str, Any]) -> Any:
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _child(request, write)
+    os.close(write)
+    with open(read, encoding="utf-8") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return {"died": -code} if code < 0 else json.loads(said)
+
+
+def _child(request: dict[str, Any], write: int) -> None:
+    """Hunt, say what was found, and end this process."""
+    from assay.fuzz.mutants.faults import MUTANTS
+    from assay.fuzz.mutants.hunt import control, hunt
+
+    seconds = int(request["seconds"])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    signal.alarm(PATIENCE * seconds)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        if request["name"]:
+            found: Any = vars(hunt(MUTANTS[request["name"]], request["programs"], known=request["known"]))
+        else:
+            found = {"control": control(request["programs"])}
+    except BaseException as error:
+        found = {"raised": f"{type(error).__name__}: {error}"}
+    with open(write, "w", encoding="utf-8") as pipe:
+        json.dump(found, pipe)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,87 @@
+"""Processes that hunt mutants (fork.py), asked from here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from assay.backends.build import directory
+from assay.backends.schedule.machine import machine
+from assay.core.errors import UserError
+from assay.fuzz.mutants.hunt import Outcome
+from assay.fuzz.mutants.mutant import Mutant
+
+SECONDS = 600.0  # of processor time for one mutant, then it counts as caught: it hangs
+HANG = (signal.SIGXCPU, signal.SIGALRM)
+
+
+class Hunters:
+    """`jobs` such processes with one build cache, and how they are asked; threads share them."""
+
+    def __init__(self, jobs: int) -> None:
+        self._stack = ExitStack()
+        self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+        cache = self._stack.enter_context(tempfile.TemporaryDirectory())
+        _give_machine(Path(cache))
+        environment = {**os.environ, "ASSAY_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        for _ in range(jobs):
+            process = subprocess.Popen([sys.executable, "-m", "assay.fuzz.mutants.fork"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True, env=environment)  # fmt: skip
+            self._stack.callback(_end, process)
+            self._idle.put(process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def control(self, programs: int) -> tuple[int, ...]:
+        """The programs that are judged wrong without a mutant (see hunt.control)."""
+        return tuple(self._ask({"programs": programs, "name": "", "known": [], "seconds": 24 * 3600})["control"])
+
+    def find(self, mutant: Mutant, programs: int, known: Sequence[int] = (), seconds: float = SECONDS) -> Outcome:
+        """The outcome of a mutant; one whose process dies is caught."""
+        found = self._ask({"programs": programs, "name": mutant.name, "known": list(known), "seconds": seconds})
+        if "died" in found:
+            by = "hang" if found["died"] in HANG else "crash"
+            return Outcome(mutant.name, by, mutant.part, text=f"the process died of {signal.Signals(found['died']).name}")
+        return Outcome(**found | {"tolerated": tuple(found["tolerated"])})
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._idle.get()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        found = json.loads(process.stdout.readline() or f'{{"died": {int(signal.SIGTERM)}}}')
+        self._idle.put(process)
+        if "raised" in found:
+            raise UserError(f"the hunt of {request['name'] or 'no mutant'!r} could not be run: {found['raised']}")
+        if found.get("died") in (signal.SIGTERM, signal.SIGINT):
+            raise UserError("the hunt was ended by a signal from outside; what was found before is kept")
+        return found
+
+
+def _give_machine(cache: Path) -> None:
+    """The speeds of this machine, so that they are not measured anew."""
+    machine()
+    (cache / "cpp").mkdir()
+    for file in directory().glob("machine-*.json"):
+        shutil.copy(file, cache / "cpp")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with process:  # closes its pipes and waits
+        process.terminate()

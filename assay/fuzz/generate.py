@@ -176,17 +176,18 @@ def _join(pick: Pick, draft: _Draft) -> None:
 
 
 def _gather(pick: Pick, draft: _Draft) -> None:
-    """Elements of a value at computed indices: an integer value, the place of a maximum, or a constant."""
+    """Elements of a value at computed indices: an integer value, the place of a maximum, or numbers from some on."""
     known = [(r, draft.tensor(r)) for r in draft.values()]
     (r, t), indices = known[pick(len(known))], [r for r, t in known if t.dtype is dt.i64 and r.value >= 0]
     if indices and pick(2):
         index = indices[pick(len(indices))]
     elif t.shape and pick(2) and draft.call(OPERATORS["argmax.default"], (r, pick(len(t.shape)), False)):
         index = Ref(len(draft.calls) - 1)
-    elif draft.call(OPERATORS["full.default"], ((1 + pick(5),), pick(6), dt.i64)):
-        index = Ref(len(draft.calls) - 1)
     else:
-        return
+        n = 2 + pick(6)
+        draft.call(OPERATORS["arange.default"], (n, dt.i64))
+        draft.call(OPERATORS["slice.Tensor"], (Ref(len(draft.calls) - 1), 0, pick(n), n, 1))
+        index = Ref(len(draft.calls) - 1)
     if len(draft.tensor(index).shape) > 1 or not t.shape or not pick(3):
         draft.call(OPERATORS["take.default"], (r, index))
     else:

@@ -242,8 +242,8 @@ def extern(name: str, args: Sequence[T], params: Sequence[Any], output: int, sha
            lo: int | None = None, hi: int | Ix | None = None) -> T:  # fmt: skip
     """Output `output` of the named reference function of `args`; [lo, hi] is what its contract says of integer results."""
     full = FULL[dtype]
-    interval = (full[0] if lo is None else lo, full[1] if hi is None else hi.hi if is_symbolic(hi) else hi)
-    end = {"end": hi} if is_symbolic(hi) else {}
+    interval = (full[0] if lo is None else lo, full[1] if hi is None else hi.hi if isinstance(hi, Ix) else hi)
+    end = {"end": hi} if isinstance(hi, Ix) else {}
     return make_tensor("extern", tuple(shape), dtype, interval, args,
                    name=name, args=tuple(args), params=tuple(params), output=output, **end)  # fmt: skip
 

@@ -18,6 +18,10 @@ class UserError(AssayError, ValueError):
     """The caller's input is wrong; the message names the values and what is allowed."""
 
 
+class NoView(UserError):
+    """A view was asked for of elements that no strides express."""
+
+
 class OutOfBounds(UserError, IndexError):
     """An index known before anything runs lies outside its dimension."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.dtypes import category
 from assay.core.dtypes import dtype as dtype_of
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import NoView, Unsupported, UserError
 from assay.core.index import is_symbolic
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
@@ -145,8 +145,9 @@ def _view(op: Operator, parent: Any, values: tuple[Any, ...]) -> Any:
     out = process(op, values)
     shared = all(v.shares for v in out) if isinstance(out, tuple) else out.shares
     if not shared and op.base in ("view", "view_as", "unflatten"):
-        raise UserError(
-            f"{source.quoted()}  {op.base} to {list(values[1])}: no strides express it over {list(values[0].shape)} with strides "
+        shape = list((out[0] if isinstance(out, tuple) else out).shape)
+        raise NoView(
+            f"{source.quoted()}  {op.base} to {shape}: no strides express it over {list(values[0].shape)} with strides "
             f"{list(values[0].strides)}; use reshape, which copies where it must"
         )
     if not has_list_result(op):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assay.backends.build import FLAGS
-from assay.core.errors import Unsupported
+from assay.core.errors import NoView, Unsupported
 from assay.core.lang import Program, input
 from assay.core.operators import samples
 from assay.examine import Examined, schedule_layers, source_layers, stage_layers
@@ -115,7 +115,7 @@ def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
         program = lower(captured.graph)
         stage = ""
         made.examined = Examined(recipe, (args, {}), captured, tuple(optimise(program, observe=seen.append)))
-    except Unsupported as error:
+    except (Unsupported, NoView) as error:  # a program was drawn that is none
         made.error, made.unsupported = f"{stage}: {error}", True
     except Exception as error:
         made.error = f"{stage or EXACT[len(seen) - 1].name}: {type(error).__name__}: {error}"

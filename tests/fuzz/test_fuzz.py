@@ -422,3 +422,11 @@ def _runs(pid: int) -> bool:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_view_that_no_strides_express_is_no_program() -> None:
+    calls = (Call("permute.default", (Ref(0), (1, 0))), Call("view_as.default", (Ref(1), Ref(0))))
+    recipe = Recipe((Like((3, 2), f32),), calls, (Ref(2),))
+    (judged,) = judge_on([recipe], draw_many_arrays([recipe], 0), backend="reference")
+    assert judged.unsupported
+    assert "view_as to [3, 2]: no strides express it over [2, 3] with strides [1, 2]" in judged.error

@@ -137,7 +137,7 @@ def _rows(p: Printer, folds: list[tuple[Fold, list[Names]]]) -> None:
                 stack.enter_context(p.loop(f.loop, [counter * w + lane]))
                 steps.names.update(zip(f.accs, accs, strict=True))
             for term, (reps, names) in held.items():
-                cast, suffix = ("", "!=0") if term.dtype is dt.bool_ else (f"({TYPES[term.dtype].register})", "")
+                cast, suffix = ("(", "!=0)") if term.dtype is dt.bool_ else (f"({TYPES[term.dtype].register})", "")
                 steps.names[term] = Names(reps, [f"{cast}{n}[{lane_name}]{suffix}" for n in names], False)
             _step(p, folds)
         inner.lines += [f"#pragma GCC unroll {w}", f"for(long {lane_name}=0;{lane_name}<{w};{lane_name}++){{", *steps.lines, "}"]

@@ -176,6 +176,7 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
         return lang.rewrite_tensor(t, on_load, lambda x: final.get(x, x))
 
     kernels: list[Kernel] = []
+    computed: set[T] = set()
     for group, candidate in chosen:
         if candidate is None:
             for source, t in zip(group.sources, group.tensors, strict=True):
@@ -193,7 +194,11 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
         made = tuple(rebuild(t) for t in candidate.tensors)
         stores = tuple(rebuild(t) for t in group.stores)
         final.update(zip(group.sources, stores or made, strict=True))
-        kernels.append(Kernel(made, candidate.choice.schedule, tuple(local), candidate.reason, stores))
+        new = {s: t for s, t in zip(stores or made, made, strict=True) if s not in computed}  # what was rebuilt may be equal
+        computed.update(new)
+        if new:
+            stores = tuple(new) if stores else ()
+            kernels.append(Kernel(tuple(new.values()), candidate.choice.schedule, tuple(local), candidate.reason, stores))
     outputs = [final.get(t, t) for t in program.outputs]
     result = lang.program(program.inputs, outputs, checks(program, final), program.name, program.guards)
     return result, Plan(tuple(kernels), log)

@@ -276,11 +276,13 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
 Words = Annotated[list[str], typer.Argument(metavar="[WORD]...", help="Only mutants with one of these in name, part or file.")]
 Programs = Annotated[int, typer.Option("--programs", help="Random programs a mutant may survive before it counts as missed.")]
 Jobs = Annotated[int, typer.Option("--jobs", help="Mutants at once, each in a process of its own.")]
+MutantCases = Annotated[list[Path], typer.Option("--corpus", help="Cases (files or folders) that every mutant is run on too.")]
 Record = Annotated[Path, typer.Option("--record", help="Where outcomes are kept: a killed run goes on from there.")]
 
 
 @app.command()
-def mutants(words: Words = [], programs: Programs = 300, jobs: Jobs = 1, record: Record = Path("mutants.jsonl"),
+def mutants(words: Words = [], programs: Programs = 300, corpus: MutantCases = [], jobs: Jobs = 1,
+            record: Record = Path("mutants.jsonl"),
             only_list: Annotated[bool, typer.Option("--list", help="Show the mutants; run none.")] = False,
             json: Json = False) -> None:  # fmt: skip
     """Faults planted in Assay's own source, one at a time: is each caught, by which check, and is the broken part named?
@@ -292,6 +294,7 @@ def mutants(words: Words = [], programs: Programs = 300, jobs: Jobs = 1, record:
         from rich.console import Console
         from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+        from assay.fuzz.cases import case_files
         from assay.fuzz.mutants.hunt import Outcome
         from assay.fuzz.mutants.mutant import Mutant
         from assay.fuzz.mutants.score import chosen, run_score
@@ -312,7 +315,7 @@ def mutants(words: Words = [], programs: Programs = 300, jobs: Jobs = 1, record:
                 missed += not outcome.caught
                 bar.update(task, advance=1, description=f"{missed} survived")
 
-            score = run_score(found, programs, record=record, jobs=jobs, progress=progress)
+            score = run_score(found, programs, case_files(corpus), record=record, jobs=jobs, progress=progress)
 
         def text() -> None:
             titles = ("mutant", "part", "caught by", "named", "programs", "operators")

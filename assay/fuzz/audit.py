@@ -384,17 +384,14 @@ def _bits(x: np.ndarray) -> bytes:
     return x.tobytes()
 
 
+# what other parts rest on is asked first
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
 }  # fmt: skip
 SHARE = {"index": 24, "intervals": 6, "prover": 4, "validator": 1}  # questions to each part in a round
 
 
-def audit(count: int, seed: int) -> Contradiction | None:
-    """The first contradiction of `count` rounds of questions from round `seed` on: what other parts rest on is asked first."""
-    for part, ask in AUDITS.items():
-        for s in range(seed * SHARE[part], (seed + count) * SHARE[part]):
-            found = ask(s)
-            if found is not None:
-                return found
-    return None
+def audit(part: str, count: int, seed: int) -> Contradiction | None:
+    """The first contradiction of `count` rounds of questions to a part, from round `seed` on."""
+    ask, share = AUDITS[part], SHARE[part]
+    return next((found for s in range(seed * share, (seed + count) * share) if (found := ask(s)) is not None), None)

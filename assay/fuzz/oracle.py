@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from assay.semantics.inputs import HUGE, KINDS, draw
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import EXACT, optimise
 from assay.verify.layered import Arrays, Layer, Report, compare, compare_runs
+
+if TYPE_CHECKING:
+    from assay.backends.plan import Plan
 
 BUILDING = -1  # in the place of a program's number: the build of all
 Tell: TypeAlias = Callable[..., None]  # tell(kind, number of the program or BUILDING, what)
@@ -83,12 +86,14 @@ def _say_nothing(kind: str, at: int, what: Any = None) -> None:
 
 
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
-             flags: tuple[str, ...] = FLAGS, thorough: bool = False, ends: bool = False,
+             flags: tuple[str, ...] = FLAGS, thorough: bool = False, ends: bool = False, reschedule: int | None = None,
              tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
     """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`.
 
     All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all; `ends`: the
     first and the last stage only, and all on all where these two differ).
+    With a number to `reschedule`, kernels have random legal schedules (fuzz/schedules.py) instead of the best ones: those of
+    recipe k are number reschedule + k.
     `tell("doing", k)` is called before anything is done with recipe k (BUILDING: before the build of all), and
     `tell("judged", k, verdict)` with its verdict.
     """
@@ -97,7 +102,7 @@ def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, b
         tell("doing", k)
         prepared.append(_prepare(r, list(xs)))
     if backend == "cpp":
-        _emit(prepared, flags, tell)
+        _emit(prepared, flags, reschedule, tell)
     judged: list[Judged] = []
     for k, p in enumerate(prepared):
         tell("doing", k)
@@ -122,11 +127,21 @@ def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
     return made
 
 
-def _emit(prepared: list[_Prepared], flags: tuple[str, ...], tell: Tell) -> None:
-    """Give each program its machine code; a program that breaks the file is found by compiling each alone."""
-    from assay.backends import cpp
+def scheduled(final: Program, reschedule: int | None = None) -> tuple[Program, Plan | None]:
+    """The program that is emitted for `final`, and its plan: the best one, or one of random schedules."""
     from assay.backends.schedule import choose
     from assay.backends.target import host
+    from assay.fuzz.schedules import rescheduled
+
+    if not all(t.size for t in final.tensors):
+        return final, None
+    program, plan = choose(final, host())
+    return program, plan if reschedule is None else rescheduled(plan, reschedule)
+
+
+def _emit(prepared: list[_Prepared], flags: tuple[str, ...], reschedule: int | None, tell: Tell) -> None:
+    """Give each program its machine code; a program that breaks the file is found by compiling each alone."""
+    from assay.backends import cpp
 
     todo: list[tuple[_Prepared, Any, Any]] = []
     for k, p in enumerate(prepared):
@@ -134,8 +149,7 @@ def _emit(prepared: list[_Prepared], flags: tuple[str, ...], tell: Tell) -> None
             continue
         tell("doing", k)
         try:
-            final = p.examined.final
-            todo.append((p, *(choose(final, host()) if all(t.size for t in final.tensors) else (final, None))))
+            todo.append((p, *scheduled(p.examined.final, None if reschedule is None else reschedule + k)))
         except Exception as error:
             p.error = f"schedule: {type(error).__name__}: {error}"
     tell("doing", BUILDING)

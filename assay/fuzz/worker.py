@@ -34,11 +34,11 @@ COLLECTED = (100_000, 20, 100)  # gc's thresholds: nodes are interned and live, 
 
 
 class Judge:
-    """Judges recipes in this process."""
+    """Judges recipes in this process; `reschedule` as in oracle.judge_on."""
 
-    def __init__(self, backend: str = "cpp") -> None:
+    def __init__(self, backend: str = "cpp", *, reschedule: int | None = None) -> None:
         check_backend(backend)
-        self.backend = backend
+        self.backend, self.reschedule = backend, reschedule
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +57,7 @@ class Judge:
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
                  ends: bool = False) -> list[Judged]:  # fmt: skip
         """As oracle.judge_on."""
-        return judge_on(recipes, inputs, backend=self.backend, flags=flags, ends=ends)
+        return judge_on(recipes, inputs, backend=self.backend, flags=flags, ends=ends, reschedule=self.reschedule)
 
 
 class _Lost(NamedTuple):

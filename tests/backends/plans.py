@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from assay.backends.legality import illegal, tile
+from assay.backends.legality import illegal
 from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.target import Target, host
 from assay.core.lang import Program, T
+from assay.fuzz.schedules import random_schedule
 
 
 def _natural(rank: int) -> tuple[tuple[int, None], ...]:
@@ -70,32 +71,9 @@ def schedule(t: T, feature: str, target: Target) -> Schedule:
     return next(found, Schedule())
 
 
-def random_schedule(t: T, rng: random.Random, target: Target) -> Schedule:
-    """Any legal combination of features."""
-    if t.size == 0:
-        return Schedule()
-    p = Placement(Kernel((t,)))
-    axes, lanes = range(len(p.axes)), target.lanes
-    for _ in range(20):
-        vector, threads = rng.choice([None, *axes]), rng.choice([None, *axes])
-        jam = tuple((k, rng.choice((2, 3, 4, lanes))) for k in axes if k != vector and rng.random() < 0.3)
-        copies = rng.choice((1, 1, 2, 3))
-        order: list[tuple[int, int | None]] = [(k, None) for k in rng.sample(axes, len(axes))]
-        blocked: int | tuple[str, int] | None = threads
-        if axes and rng.random() < 0.2:
-            k = rng.choice(axes)
-            order.insert(0, (k, tile(p, Schedule(vector=vector, copies=copies, jam=jam), k, lanes) * rng.choice((1, 2))))
-            blocked = ("block", k) if threads == k else threads
-        made = Schedule(vector, copies, jam, tuple(order), rng.choice(("seq", "rowvec")), rng.choice((None, None, 2, 4)),
-                        blocked, rng.random() < 0.2)  # type: ignore[arg-type]  # fmt: skip
-        if illegal(p, made, lanes) is None:
-            return made
-    return Schedule()
-
-
 def random_plan(p: Program, seed: int) -> Plan:
     rng, target = random.Random(seed), host()
-    return Plan(tuple(Kernel((t,), random_schedule(t, rng, target)) for t in p.tensors if t.kind != "extern"))
+    return Plan(tuple(Kernel((t,), random_schedule(Kernel((t,)), rng, target)) for t in p.tensors if t.kind != "extern"))
 
 
 def plan(p: Program, feature: str) -> Plan:

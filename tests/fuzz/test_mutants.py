@@ -15,17 +15,18 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.fuzz.mutants.faults import MUTANTS
-from assay.fuzz.mutants.hunt import TOLERANCES, Outcome
+from assay.fuzz.mutants.hunt import Outcome
 from assay.fuzz.mutants.hunters import Hunters
 from assay.fuzz.mutants.mutant import Mutant, plant
 from assay.fuzz.mutants.score import Score, chosen, names, run_score
+from assay.fuzz.mutants.tolerance import TOLERANCES
 
 FEW = 20  # programs for the mutants that are run here
 
 
 @pytest.fixture(scope="module")
 def hunters() -> Iterator[Hunters]:
-    with Hunters(1) as made:
+    with Hunters(FEW) as made:
         yield made
 
 
@@ -79,36 +80,36 @@ def test_nothing_on_disk_changes_and_no_byte_code_is_left() -> None:
     ],
 )
 def test_a_mutant_is_caught_and_its_part_named(hunters: Hunters, name: str, by: str, part: str) -> None:
-    outcome = hunters.find(MUTANTS[name], FEW)
+    outcome = hunters.find(MUTANTS[name])
     assert (outcome.by, outcome.part) == (by, part), outcome.text
 
 
 @pytest.mark.cpp
 def test_without_a_mutant_nothing_is_wrong(hunters: Hunters) -> None:
-    assert hunters.control(FEW) == ()
+    assert hunters.control() == ()
 
 
 @pytest.mark.cpp
 def test_a_mutant_that_does_not_end_is_caught(hunters: Hunters) -> None:
-    assert hunters.find(MUTANTS["less or equal is less"], FEW, seconds=1).by == "hang"
+    assert hunters.find(MUTANTS["less or equal is less"], seconds=1).by == "hang"
 
 
 def test_a_hunt_that_cannot_be_run_is_no_outcome(hunters: Hunters) -> None:
     with pytest.raises(UserError, match="could not be run: KeyError: 'unheard of'"):
-        hunters.find(Mutant("unheard of", "cpp", "x.py", "1", "2"), FEW)
+        hunters.find(Mutant("unheard of", "cpp", "x.py", "1", "2"))
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     class Fake(nullcontext):  # type: ignore[type-arg]
-        def __init__(self, jobs: int) -> None:
+        def __init__(self, programs: int, files: object, *, jobs: int) -> None:
             super().__init__(self)
 
-        def control(self, programs: int) -> tuple[int, ...]:
+        def control(self) -> tuple[int, ...]:
             return ()
 
-        def find(self, mutant: Mutant, programs: int, known: object) -> Outcome:
+        def find(self, mutant: Mutant, known: object) -> Outcome:
             ran.append(mutant.name)
             return Outcome(mutant.name, "audit", mutant.part)
 

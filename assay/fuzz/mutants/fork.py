@@ -1,7 +1,7 @@
 """A process that has the libraries imported, none of Assay's own modules, and forks a child for each mutant.
 
-    requests   one line of JSON each on stdin:  {"programs": 60, "name": "", "known": [], "seconds": 600}
-    answers    one line of JSON each on stdout: what the child says, or {"died": signal number}
+    requests   one line of JSON each on stdin:  {"programs": 60, "files": [], "name": "", "known": [], "seconds": 600}
+    answers    one line of JSON each on stdout: what the child says, or {"died": signal number, "at": the part it looked at}
 
 A child has `seconds` of processor time: a busy machine makes no hang.
 """
@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("numpy", "ml_dtypes", "z3", "torch")
@@ -43,10 +44,10 @@ def _forked(request: dict[str, Any]) -> Any:
         _child(request, write)
     os.close(write)
     with open(read, encoding="utf-8") as pipe:
-        said = pipe.read()
+        *told, said = ("", *pipe.read().split("\n"))  # what is looked at, then what was found
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return {"died": -code} if code < 0 else json.loads(said)
+    return {"died": -code, "at": told[-1]} if code < 0 else json.loads(said)
 
 
 def _child(request: dict[str, Any], write: int) -> None:
@@ -54,15 +55,19 @@ def _child(request: dict[str, Any], write: int) -> None:
     from assay.fuzz.mutants.faults import MUTANTS
     from assay.fuzz.mutants.hunt import control, hunt
 
-    seconds = int(request["seconds"])
+    seconds, programs, files = int(request["seconds"]), request["programs"], list(map(Path, request["files"]))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     signal.alarm(PATIENCE * seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def tell(part: str) -> None:
+        os.write(write, f"{part}\n".encode())
+
     try:
         if request["name"]:
-            found: Any = vars(hunt(MUTANTS[request["name"]], request["programs"], known=request["known"]))
+            found: Any = vars(hunt(MUTANTS[request["name"]], programs, files=files, known=request["known"], tell=tell))
         else:
-            found = {"control": control(request["programs"])}
+            found = {"control": control(programs, files)}
     except BaseException as error:
         found = {"raised": f"{type(error).__name__}: {error}"}
     with open(write, "w", encoding="utf-8") as pipe:

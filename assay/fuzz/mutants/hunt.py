@@ -11,18 +11,21 @@ What a check by tolerance would have said of the same programs and inputs is ask
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from assay.fuzz.mutants.mutant import Mutant, plant
+from assay.fuzz.mutants.tolerance import TOLERANCES, Shown, tolerated
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pathlib import Path
 
     from assay.fuzz.recipe import Recipe
     from assay.fuzz.worker import Judge
     from assay.verify.layered import Arrays
+
+Tell: TypeAlias = Callable[[str], None]
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
@@ -55,100 +58,17 @@ class Outcome:
         return bool(self.by)
 
 
-# ------------------------------------------------------------------------------------------------ rules with a tolerance
-
-
-def allclose(got: np.ndarray, expected: np.ndarray) -> bool:
-    """|got - expected| <= 1e-3 + 1e-2 |expected|, NaN where NaN is expected."""
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        close = np.allclose(_wide(got), _wide(expected), rtol=1e-2, atol=1e-3, equal_nan=True)
-        return got.shape == expected.shape and bool(close)
-
-
-def assert_close(got: np.ndarray, expected: np.ndarray) -> bool:
-    """|got - expected| <= atol + rtol |expected| with the defaults of torch.testing.assert_close for the type."""
-    import numpy as np
-
-    rtol, atol = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}.get(
-        str(expected.dtype), (0.0, 0.0)
-    )
-    with np.errstate(all="ignore"):
-        return (got.shape, got.dtype) == (expected.shape, expected.dtype) and bool(
-            np.allclose(_wide(got), _wide(expected), rtol=rtol, atol=atol, equal_nan=True)
-        )
-
-
-def sums(got: np.ndarray, expected: np.ndarray) -> bool:
-    """The sums of all elements are within 1 % of each other (both NaN, or the same infinity, count as equal)."""
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return bool(np.allclose(_wide(got).sum(), _wide(expected).sum(), rtol=1e-2, atol=1e-3, equal_nan=True))
-
-
-def _wide(a: np.ndarray) -> np.ndarray:
-    import numpy as np
-
-    return a if a.dtype.kind in "iu" else a.astype(np.float64)
-
-
-TOLERANCES: dict[str, Callable[[np.ndarray, np.ndarray], bool]] = {
-    "allclose(1e-2, 1e-3)": allclose, "assert_close": assert_close, "sums": sums,
-}  # fmt: skip
-
-
-def tolerated(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]]) -> tuple[str, ...]:
-    """The rules by which the compiled results of all these programs are right; none where compiling or running them raises."""
-    from assay.backends.cpp import compile_many
-    from assay.backends.schedule import choose
-    from assay.backends.target import host
-    from assay.examine import examine
-    from assay.fuzz.campaign import QUICK
-    from assay.fuzz.recipe import tensors
-    from assay.semantics.denote import run
-
-    left = dict(TOLERANCES)
-    try:
-        made = [examine(r, tuple(tensors(xs[0]))) for r, xs in zip(recipes, inputs, strict=True)]
-        chosen = [choose(e.final, host()) if all(t.size for t in e.final.tensors) else (e.final, None) for e in made]
-        compiled = compile_many([p for p, _ in chosen], plans=[plan for _, plan in chosen], flags=QUICK)
-        for examined, executable, arrays in zip(made, compiled, inputs, strict=True):
-            for xs in arrays:
-                expected = _outcome(lambda xs=xs, e=examined: run(e.program, xs))
-                got = _outcome(lambda xs=xs, f=executable: list(f(xs)))
-                if expected is None or got is None:
-                    left = left if expected is got else {}
-                    continue
-                left = {n: rule for n, rule in left.items() if all(map(rule, got, expected))}
-    except Exception:
-        return ()
-    return tuple(left)
-
-
-def _outcome(f: Callable[[], Arrays]) -> Arrays | None:
-    """The results, or None where a check of the program fails."""
-    from assay.semantics.failure import RequireError
-
-    try:
-        return f()
-    except RequireError:
-        return None
-
-
-# ------------------------------------------------------------------------------------------------ the checks
-
-
-def _by_audit(first: int) -> Outcome | None:
-    from assay.fuzz.audit import audit
+def _by_audit(first: int, tell: Tell) -> Outcome | None:
+    from assay.fuzz.audit import AUDITS, audit
     from assay.fuzz.oracle import draw_many_arrays
 
-    found = audit(AUDITED, first)
-    if found is None:
-        return None
-    recipes = drawn(0)
-    return Outcome("", "audit", found.part, 0, 0, str(found), tolerated(recipes, draw_many_arrays(recipes, 0)))
+    for part in AUDITS:
+        tell(part)
+        found = audit(part, AUDITED, first)
+        if found is not None:
+            recipes = drawn(range(BATCH))
+            return Outcome("", "audit", found.part, 0, 0, str(found), _tolerated(recipes, draw_many_arrays(recipes, 0)))
+    return None
 
 
 def _by_torch(mutant: Mutant) -> Outcome | None:
@@ -171,54 +91,111 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
     return None
 
 
-def drawn(first: int) -> list[Recipe]:
-    """Programs first .. first + BATCH - 1: every second one computes more from what it has computed."""
+def drawn(seeds: range) -> list[Recipe]:
+    """The programs of these numbers: every second one computes more from what it has computed."""
     from assay.fuzz.generate import random_recipe
 
-    return [random_recipe(s, joined=s % 2 == 1) for s in range(first, first + BATCH)]
+    return [random_recipe(s, joined=s % 2 == 1) for s in seeds]
 
 
-def _by_programs(by: str, judge: Judge, first: int, trials: int, known: Sequence[int]) -> Outcome | None:
-    """Programs first .. first + BATCH - 1, but for the `known` ones; of those judged wrong, one shows it, made small."""
+def batch(first: int) -> tuple[tuple[range, int | None], ...]:
+    """Numbers first .. first + BATCH - 1 of programs: half of them with the best schedules, half with random ones."""
+    half = first + BATCH // 2
+    return (range(first, half), None), (range(half, first + BATCH), half)
+
+
+def _by_programs(by: str, judge: Judge, seeds: range, trials: int, known: Sequence[int | str]) -> Outcome | None:
+    """The programs of these numbers, but for the `known` ones; of those judged wrong, one shows it, made small."""
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.shrink import shrink
 
-    judged = judge.judge(drawn(first), first, QUICK)
-    wrong = [(k, j) for k, j in enumerate(judged) if not j.ok and not j.unsupported and first + k not in known]
+    judged = judge.judge(drawn(seeds), seeds.start, QUICK)
+    wrong = [(s, j) for s, j in zip(seeds, judged, strict=True) if not j.ok and not j.unsupported and s not in known]
     if not wrong:
         return None
-    k, one = wrong[0]
-    if by == "comparison" and one.stage not in BACKEND:
-        judge = type(judge)("reference")  # builds nothing
-    small = shrink(one, judge, trials=trials, flags=QUICK)
+    seed, one = wrong[0]
+    builds = by == "proof" or one.stage in BACKEND
+    number = None if judge.reschedule is None else judge.reschedule + seed - seeds.start
+    small = shrink(one, type(judge)("cpp" if builds else "reference", reschedule=number), trials=trials, flags=QUICK)
     shown = str(small.report.witness) if small.report is not None else small.error
-    return Outcome("", by, small.stage, first + k + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}",
-                   tolerated(*zip(*((j.recipe, j.inputs) for _, j in wrong[:WEAK]), strict=True)))  # fmt: skip
+    numbers = [None if judge.reschedule is None else judge.reschedule + s - seeds.start for s, _ in wrong[:WEAK]]
+    left = _tolerated([j.recipe for _, j in wrong[:WEAK]], [j.inputs for _, j in wrong[:WEAK]], numbers)
+    return Outcome("", by, small.stage, seed + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}", left)
 
 
-def control(programs: int) -> list[int]:
-    """The programs that are judged wrong without any mutant: a defect, or a proof that is not found.  They say nothing of one."""
+def _tolerated(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
+               numbers: Sequence[int | None] = ()) -> tuple[str, ...]:  # fmt: skip
+    """The rules by which nothing is wrong with these programs, under these schedules (without any: the best)."""
+    from assay.examine import examine
+    from assay.fuzz.recipe import tensors
+
+    try:
+        made = [examine(r, tuple(tensors(xs[0]))) for r, xs in zip(recipes, inputs, strict=True)]
+    except Exception:
+        return ()
+    shown = zip(made, numbers or [None] * len(made), inputs, strict=True)
+    return tolerated([Shown(e.program, e.final, number, xs) for e, number, xs in shown])
+
+
+def _by_cases(files: Sequence[Path], known: Sequence[int | str], tell: Tell) -> Outcome | None:
+    """The programs of these files, but for the `known` ones, with the best schedules and with random ones."""
+    return next((o for o in _cases([f for f in files if str(f) not in known], tell)), None)
+
+
+def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
+    """What is wrong with the programs of these files."""
+    from assay.fuzz.mutants.corpus import compared, prepare
+
+    for number in (None, 1):
+        tell("validator")
+        prepared = [(f, *prepare(f, number)) for f in files]
+        for file, case, error in prepared:
+            if error:
+                yield _of_case("proof", file, case, error.partition(":")[0], error)
+        tell("cpp")
+        for (file, case, _), report in zip(prepared, compared([case for _, case, _ in prepared]), strict=True):
+            if isinstance(report, str):
+                yield _of_case("comparison", file, case, report.partition(":")[0], report)
+            elif not report.agrees:
+                wrong = next(s.name for s in report.stages if not s.verdict.ok)
+                yield _of_case("comparison", file, case, wrong, str(report.witness))
+
+
+def _of_case(by: str, file: Path, shown: Shown, stage: str, text: str) -> Outcome:
+    size = sum(t.kind != "input" for t in shown.source.tensors)
+    return Outcome(str(file), by, stage, 0, size, f"{file}\n{text}", tolerated([shown]))
+
+
+def control(programs: int, files: Sequence[Path]) -> list[int | str]:
+    """The programs (their numbers, or files) that are judged wrong without any mutant: they say nothing of one.
+
+    It is a defect, or a proof that is not found.
+    """
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
     found: set[int] = set()
+    wrong = dict.fromkeys(o.name for o in _cases(files, lambda _: None))
     for first in range(0, programs, BATCH):
-        for judge in (Proofs(), Judge()):
-            judged = judge.judge(drawn(first), first, QUICK)
-            found.update(first + k for k, j in enumerate(judged) if not j.ok and not j.unsupported)
-    return sorted(found)
+        for seeds, number in batch(first):
+            for judge in (Proofs(reschedule=number), Judge(reschedule=number)):
+                judged = judge.judge(drawn(seeds), seeds.start, QUICK)
+                found.update(s for s, j in zip(seeds, judged, strict=True) if not j.ok and not j.unsupported)
+    return [*sorted(found), *wrong]
 
 
-def hunt(mutant: Mutant, programs: int, *, known: Sequence[int] = (), trials: int = 80) -> Outcome:
+def hunt(mutant: Mutant, programs: int, *, files: Sequence[Path] = (), known: Sequence[int | str] = (),
+         tell: Tell = lambda _: None, trials: int = 80) -> Outcome:  # fmt: skip
     """Run this process as the mutant and look for what is wrong, until something is or `programs` have been drawn.
 
-    `known` programs are wrong without it (see `control`).
+    The cases of `files` are judged after the first programs.  `known` programs and cases are wrong without the mutant (see
+    `control`).  `tell` hears which part is looked at: should the process die of the mutant, it was that one.
     """
     start = time.perf_counter()
     plant(mutant)
     try:
-        found = _search(mutant, programs, trials, known)
+        found = _search(mutant, programs, files, trials, known, tell)
     except Exception as error:  # a check that raises has noticed too
         where = _where(error)
         found = Outcome("", "error", where, 0, 0, f"{type(error).__name__}: {error}")
@@ -226,20 +203,23 @@ def hunt(mutant: Mutant, programs: int, *, known: Sequence[int] = (), trials: in
     return replace(found, name=mutant.name, seconds=time.perf_counter() - start)
 
 
-def _search(mutant: Mutant, programs: int, trials: int, known: Sequence[int]) -> Outcome | None:
+def _search(mutant: Mutant, programs: int, files: Sequence[Path], trials: int, known: Sequence[int | str],
+            tell: Tell) -> Outcome | None:  # fmt: skip
     from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
+    tell("operators")
     if mutant.part == "operators" and (found := _by_torch(mutant)) is not None:
         return found
-    proofs, runs = Proofs(), Judge()
     for first in range(0, programs, BATCH):
-        found = (
-            _by_audit(first // BATCH * AUDITED)
-            or _by_programs("proof", proofs, first, trials, known)
-            or _by_programs("comparison", runs, first, trials, known)
-        )
-        if found is not None:
+        if (found := _by_audit(first // BATCH * AUDITED, tell)) is not None:
+            return found
+        for by, part, judge in (("proof", "validator", Proofs), ("comparison", "cpp", Judge)):
+            tell(part)
+            for seeds, number in batch(first):
+                if (found := _by_programs(by, judge(reschedule=number), seeds, trials, known)) is not None:
+                    return found
+        if not first and (found := _by_cases(files, known, tell)) is not None:
             return found
     return None
 

@@ -27,9 +27,13 @@ HANG = (signal.SIGXCPU, signal.SIGALRM)
 
 
 class Hunters:
-    """`jobs` such processes with one build cache, and how they are asked; threads share them."""
+    """`jobs` such processes with one build cache, and how they are asked; threads share them.
 
-    def __init__(self, jobs: int) -> None:
+    Every mutant is hunted with up to `programs` random programs, and with the cases of `files`.
+    """
+
+    def __init__(self, programs: int, files: Sequence[Path] = (), *, jobs: int = 1) -> None:
+        self._work = {"programs": programs, "files": list(map(str, files))}
         self._stack = ExitStack()
         self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
         cache = self._stack.enter_context(tempfile.TemporaryDirectory())
@@ -47,25 +51,26 @@ class Hunters:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
 
-    def control(self, programs: int) -> tuple[int, ...]:
+    def control(self) -> tuple[int | str, ...]:
         """The programs that are judged wrong without a mutant (see hunt.control)."""
-        return tuple(self._ask({"programs": programs, "name": "", "known": [], "seconds": 24 * 3600})["control"])
+        return tuple(self._ask({"name": "", "known": [], "seconds": 24 * 3600})["control"])
 
-    def find(self, mutant: Mutant, programs: int, known: Sequence[int] = (), seconds: float = SECONDS) -> Outcome:
+    def find(self, mutant: Mutant, known: Sequence[int | str] = (), *, seconds: float = SECONDS) -> Outcome:
         """The outcome of a mutant; one whose process dies is caught."""
-        found = self._ask({"programs": programs, "name": mutant.name, "known": list(known), "seconds": seconds})
+        found = self._ask({"name": mutant.name, "known": list(known), "seconds": seconds})
         if "died" in found:
             by = "hang" if found["died"] in HANG else "crash"
-            return Outcome(mutant.name, by, mutant.part, text=f"the process died of {signal.Signals(found['died']).name}")
+            how = f"the process died of {signal.Signals(found['died']).name} when {found['at']} was looked at"
+            return Outcome(mutant.name, by, found["at"], text=how)
         return Outcome(**found | {"tolerated": tuple(found["tolerated"])})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._idle.get()
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.write(json.dumps(request | self._work) + "\n")
         process.stdin.flush()
-        found = json.loads(process.stdout.readline() or f'{{"died": {int(signal.SIGTERM)}}}')
+        found = json.loads(process.stdout.readline() or f'{{"died": {int(signal.SIGTERM)}, "at": ""}}')
         self._idle.put(process)
         if "raised" in found:
             raise UserError(f"the hunt of {request['name'] or 'no mutant'!r} could not be run: {found['raised']}")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.backends import cpp
 from assay.backends.build import FLAGS
-from assay.backends.cpp import scheduled
-from assay.backends.schedule import choose
-from assay.backends.target import host
 from assay.core.errors import Unsupported
 from assay.examine import examine
-from assay.fuzz.oracle import Judged
+from assay.fuzz.oracle import Judged, scheduled
 from assay.fuzz.recipe import Recipe, tensors
 from assay.fuzz.worker import Judge
 from assay.transforms.pipeline import Stage
@@ -25,13 +23,15 @@ class Proofs(Judge):
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
                  ends: bool = False) -> list[Judged]:  # fmt: skip
-        return [_judged(r, tuple(xs)) for r, xs in zip(recipes, inputs, strict=True)]
+        first = self.reschedule
+        return [_judged(r, tuple(xs), None if first is None else first + k)
+                for k, (r, xs) in enumerate(zip(recipes, inputs, strict=True))]  # fmt: skip
 
 
-def _judged(recipe: Recipe, inputs: tuple[Arrays, ...]) -> Judged:
+def _judged(recipe: Recipe, inputs: tuple[Arrays, ...], reschedule: int | None) -> Judged:
     try:
         stages = examine(recipe, tuple(tensors(inputs[0]))).stages
-        error = _fault(stages)
+        error = fault(stages, reschedule)
     except Unsupported as what:
         return Judged(recipe, inputs, None, f"capture: {what}", unsupported=True)
     except Exception:  # the comparison will say at which stage
@@ -39,12 +39,11 @@ def _judged(recipe: Recipe, inputs: tuple[Arrays, ...]) -> Judged:
     return Judged(recipe, inputs, None, error) if error else Judged(recipe, inputs, Report(()))
 
 
-def _fault(stages: Sequence[Stage]) -> str:
+def fault(stages: Sequence[Stage], reschedule: int | None) -> str:
     """`stage: what is not proved`, or nothing."""
     programs = [(s.name, s.program) for s in stages]
-    final, plan = programs[-1][1], None
-    if all(t.size for t in final.tensors):
-        chosen, plan = choose(final, host())
+    chosen, plan = scheduled(programs[-1][1], reschedule)
+    if plan is not None:
         programs.append(("schedule", chosen))
     for (_, before), (name, after) in zip((programs[0], *programs), programs, strict=False):
         found = validate(before, after)
@@ -53,5 +52,5 @@ def _fault(stages: Sequence[Stage]) -> str:
         owed = bounds.prove(after)
         if not owed.verdict.ok:
             return f"{name}: {owed.verdict}"
-    nests = prove_schedule(scheduled(programs[-1][1], plan)) if plan is not None else None
+    nests = prove_schedule(cpp.scheduled(chosen, plan)) if plan is not None else None
     return f"nest: {nests}" if nests is not None and not nests.proved else ""

@@ -19,9 +19,10 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.fuzz.mutants.faults import MUTANTS
-from assay.fuzz.mutants.hunt import TOLERANCES, Outcome
+from assay.fuzz.mutants.hunt import Outcome
 from assay.fuzz.mutants.hunters import Hunters
 from assay.fuzz.mutants.mutant import PACKAGE, Mutant
+from assay.fuzz.mutants.tolerance import TOLERANCES
 from assay.verify.verdict import NOTHING_RAN, OK
 
 
@@ -92,30 +93,35 @@ def chosen(pattern: Sequence[str]) -> tuple[Mutant, ...]:
     return found
 
 
-def source_digest() -> str:
-    """Of every source file of the package."""
+def source_digest(files: Sequence[Path] = ()) -> str:
+    """Of every source file of the package, and of these."""
     digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.read_bytes())
     for path in sorted(PACKAGE.rglob("*")):
         if path.suffix in (".py", ".h", ".cpp"):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def run_score(mutants: Sequence[Mutant], programs: int, *, record: Path, jobs: int = 1,
+def run_score(mutants: Sequence[Mutant], programs: int, files: Sequence[Path] = (), *, record: Path, jobs: int = 1,
               progress: Callable[[Mutant, Outcome], None] | None = None) -> Score:  # fmt: skip
-    """Hunt every mutant with up to `programs` programs; outcomes that `record` has of this source are not found again."""
-    key = f"{source_digest()}/{programs}"
+    """Hunt every mutant with up to `programs` programs and the cases of `files`.
+
+    Outcomes that `record` has of this source, these files and as many programs are not found again.
+    """
+    key = f"{source_digest(files)}/{programs}"
     outcomes = _read(record, key)
     left = [m for m in mutants if m.name not in outcomes]
     with ExitStack() as stack:
-        hunters = stack.enter_context(Hunters(jobs)) if left else None
-        known = hunters.control(programs) if hunters is not None else ()
+        hunters = stack.enter_context(Hunters(programs, files, jobs=jobs)) if left else None
+        known = hunters.control() if hunters is not None else ()
 
         def one(mutant: Mutant) -> Outcome:
             found = outcomes.get(mutant.name)
             if found is None:
                 assert hunters is not None
-                found = hunters.find(mutant, programs, known)
+                found = hunters.find(mutant, known)
                 _append(record, key, found)
             if progress is not None:
                 progress(mutant, found)

@@ -1,0 +1,60 @@
+"""Judging the core programs of a corpus, whatever they were made from: by proof, then as they are run, one C++ file for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.backends.cpp import compile_many
+from assay.examine import draw_many, schedule_layers, stage_layers
+from assay.fuzz.campaign import QUICK
+from assay.fuzz.cases import read_case
+from assay.fuzz.mutants.proofs import fault
+from assay.fuzz.mutants.tolerance import Shown
+from assay.fuzz.oracle import scheduled
+from assay.transforms.pipeline import Stage, optimise
+from assay.verify.layered import Layer, Report, compare
+
+INPUTS = 3  # drawn for a program whose file has none
+
+
+def prepare(file: Path, reschedule: int | None) -> tuple[Shown, str]:
+    """The program of a case and what its passes make of it; `stage: what is not proved`, or nothing."""
+    case = read_case(file)
+    inputs = case.inputs[:2] or draw_many(case.program, INPUTS, 0)
+    seen: list[Stage] = []
+    try:
+        optimise(case.program, observe=seen.append)
+    except Exception:  # the comparison will say at which stage
+        return Shown(case.program, case.program, reschedule, inputs), ""
+    return Shown(case.program, seen[-1].program, reschedule, inputs), fault(seen, reschedule)
+
+
+def compared(shown: Sequence[Shown]) -> list[Report | str]:
+    """Every stage of each program against its meaning; `stage: error` where one raises."""
+    chosen: list[Any] = [_or_error("schedule", lambda x=x: scheduled(x.final, x.reschedule)) for x in shown]
+    right = [c for c in chosen if not isinstance(c, str)]
+    together = _or_error("emit", lambda: compile_many([p for p, _ in right], plans=[plan for _, plan in right], flags=QUICK))
+    made = iter(together if not isinstance(together, str) else [together] * len(right))
+    return [_compared(x, c, next(made) if not isinstance(c, str) else c) for x, c in zip(shown, chosen, strict=True)]
+
+
+def _compared(x: Shown, chosen: Any, executable: Any) -> Report | str:
+    if isinstance(executable, str):
+        return executable
+    seen: list[Stage] = []
+    stages = _or_error("optimise", lambda: optimise(x.source, observe=seen.append))
+    if isinstance(stages, str):
+        return stages
+    layers = [*stage_layers(seen), *schedule_layers(chosen[0], lambda: executable.links[-1]),
+              Layer("cpp", lambda xs: list(executable(xs)))]  # fmt: skip
+    return _or_error("run", lambda: compare(x.source, layers, x.inputs, shrink=False))
+
+
+def _or_error(stage: str, f: Any) -> Any:
+    try:
+        return f()
+    except Exception as error:
+        return f"{stage}: {type(error).__name__}: {error}"
+

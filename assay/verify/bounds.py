@@ -14,6 +14,7 @@ reported as guarded.  How each fact is decided: verify/integers.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from assay.core.errors import Unsound
 from assay.core.index import Atom as IndexAtom
 from assay.core.index import Div, Ix, Quotient, Size, Val, Var, affine, divisions, from_atom, ix, values, within
 from assay.core.lang import E, Program, T, axes, bodies, walk
+from assay.core.lang.bind import STATED
 from assay.core.text import Names, domain, sum_text
 from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
@@ -34,6 +36,7 @@ Path: TypeAlias = "frozenset[Hypothesis]"
 
 INT32 = -(1 << 31), (1 << 31) - 1
 INT64 = -(1 << 63), (1 << 63) - 1
+OF_SIZES = re.compile(r"\{wrapped:\{=[^{}]*\}\}")  # as WRAPPED, where the extent depends on sizes
 PATHS = 16  # alternatives kept for a node; with more, only what all of them share
 
 PROVED, KEPT, REFUTED, UNKNOWN = "proved", "kept", "refuted", "unknown"
@@ -141,7 +144,7 @@ class Texts:
     def message(self, t: T) -> str:
         """What the require says, with its name for the value: index out of bounds: 0 <= t3 < 128"""
         text = t.message.partition("]")[2] if t.message.startswith("[") else t.message
-        text = WRAPPED.sub("", text.strip()).replace("{value}", self.names.of[t])
+        text = STATED.sub(r"\1", OF_SIZES.sub("", WRAPPED.sub("", text.strip()))).replace("{value}", self.names.of[t])
         return text.removesuffix(" at {index}").replace("{index}", "its index")
 
     def witness(self, o: Obligation) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ so a failed attempt leaves nothing behind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -350,7 +350,7 @@ class Comparator:
                 answer = yield from self._all_indices(idx, jdx, c)
                 if not isinstance(answer, Mismatch):
                     return answer
-            elif not is_view(t) and not is_view(s) and t.dtype is s.dtype and Counter(t.shape) == Counter(s.shape):
+            elif not is_view(t) and not is_view(s) and t.dtype is s.dtype and _same_extents(t, s):
                 attempt = self._two_tensors(t, idx, s, jdx, c)
                 if t.kind in DEFINED and s.kind in DEFINED and tensor_skeleton(t) != tensor_skeleton(s):
                     last.append(attempt)
@@ -418,7 +418,7 @@ class Comparator:
     def _lemma(self, t: T, s: T, order: tuple[int, ...]) -> Rule:
         if t.dtype is not s.dtype or not same_shape(t.shape, [s.shape[k] for k in order]):
             return Mismatch("types or shapes differ", t, s)
-        if 0 in t.shape:
+        if is_empty(t.shape):
             return EQUAL
         c = self.nowhere
         if t.kind in DEFINED or s.kind in DEFINED:
@@ -458,7 +458,7 @@ class Comparator:
         base = yield Lemma(t.base, s.base, tuple(range(len(t.shape))))
         if isinstance(base, Mismatch):
             return base
-        if 0 in t.domain:
+        if is_empty(t.domain):
             return base
         where = yield from self._all_indices(t.indices, s.indices, c)
         if isinstance(where, Mismatch):
@@ -529,6 +529,11 @@ def inside(i: Ix, n: int) -> E:
     return op("and", low, op("lt", index(i), const(n, dt.i64)))
 
 
+def is_empty(shape: Sequence[int]) -> bool:
+    """Whether an extent is 0, for all sizes."""
+    return any(type(n) is int and n == 0 for n in shape)
+
+
 def is_view(t: T) -> bool:
     """Whether the let only re-indexes another tensor."""
     return t.kind == "let" and t.body.op in LOADS
@@ -540,7 +545,7 @@ def orders(t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...]) -> Iterator[tup
     left = list(range(rank))
     found: list[int] = []
     for i, n in zip(idx, t.shape, strict=True):
-        k = next((k for k in left if jdx[k] is i and s.shape[k] == n), None)
+        k = next((k for k in left if jdx[k] is i and same_shape((s.shape[k],), (n,))), None)
         if k is None:
             break
         found.append(k)
@@ -548,13 +553,19 @@ def orders(t: T, idx: tuple[Ix, ...], s: T, jdx: tuple[Ix, ...]) -> Iterator[tup
     identity = tuple(range(rank))
     if len(found) == rank and tuple(found) != identity:
         yield tuple(found)
-    if t.shape == s.shape:
+    if same_shape(t.shape, s.shape):
         yield identity
+
+
+def _same_extents(t: T, s: T) -> bool:
+    """Whether the tensors have the same extents in some order."""
+    return Counter(map(repr, t.shape)) == Counter(map(repr, s.shape))
 
 
 def _may_be_equal(x: E, y: E) -> bool:
     """Whether the two leaves look alike.  Two elements of one tensor hardly ever are equal."""
-    return x.dtype is y.dtype and skeleton(x) == skeleton(y) and not (x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0])
+    of_one = x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0]
+    return x.dtype is y.dtype and not of_one and skeleton(x) == skeleton(y)
 
 
 def tensor_skeleton(t: T) -> Any:
@@ -580,6 +591,6 @@ def _replacing(old: Val, new: Val) -> Callable[[Var | Val], Ix]:
 
 
 __all__ = [
-    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "inside", "is_view",
-    "loop_variable", "steps_at",
+    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "inside", "is_empty",
+    "is_view", "loop_variable", "steps_at",
 ]  # fmt: skip

@@ -38,6 +38,7 @@ from assay.core.polynomial import LIMIT, limits, nonnegative
 from assay.core.row import Interval
 from assay.semantics.ranges import Facts
 from assay.verify import products
+from assay.verify.ends import ends as ends_of
 from assay.verify.points import draw
 from assay.verify.terms import Z3, Atom, Numpy, Quotients, Reading, interpreted, is_expanded, unwrapped, wraps
 
@@ -287,6 +288,13 @@ class Question:
     atoms: dict[Atom, Interval] = field(default_factory=dict[Any, Interval])
 
     def __post_init__(self) -> None:
+        self._collect()
+        if self.sized and (more := [c for a in self.atoms if isinstance(a, E) for c in ends_of(a)]):
+            self.hypotheses = (*self.hypotheses, *((c, True) for c in more))
+            self._collect()
+
+    def _collect(self) -> None:
+        """The nodes and the atoms that the question speaks of."""
         roots = [e for e, _ in self.hypotheses] + ([self.goal.condition] if self.goal.condition is not None else [])
         seen: dict[E, None] = {}
         todo = list(roots)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from assay.core.index import same_shape
 from assay.core.lang import Program, T, is_const, order
 from assay.verify import verdict
-from assay.verify.equal import EQUAL, STEPS, Answer, Comparator, Law, Laws, Lemma, Mismatch, Pair
+from assay.verify.equal import EQUAL, STEPS, Answer, Comparator, Law, Laws, Lemma, Mismatch, Pair, is_empty
 from assay.verify.verdict import Verdict
 
 
@@ -137,7 +137,7 @@ class _Validator:
             return EQUAL
         if t.message != s.message or not same_shape(t.shape, s.shape) or t.dtype is not s.dtype:
             return Mismatch("messages, types or shapes of checks differ", t, s)
-        if 0 in t.shape:
+        if is_empty(t.shape):
             return EQUAL
         laws = EQUAL
         for a, b in ((t.cond, s.cond), (t.body, s.body)):
@@ -155,7 +155,7 @@ class _Validator:
         return None
 
     def _always(self, t: T) -> bool:
-        return 0 in t.shape or is_const(t.cond, True) or self.comparator.nowhere.truth(t.cond) is True
+        return is_empty(t.shape) or is_const(t.cond, True) or self.comparator.nowhere.truth(t.cond) is True
 
 
 def _guarded_later(p: Program) -> T | None:

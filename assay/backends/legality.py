@@ -60,24 +60,26 @@ def is_vector(v: Value, rep: dict[Loop, Rep]) -> bool:
 def carried(p: Placement, lanes: int) -> tuple[Fold, ...] | None:
     """The fold of each store that `carry` cuts in chunks, or None where that is not possible.
 
-    Each store must be a function of one fold that is in no other fold, has one accumulator of the tensor's type, varies
-    with every axis, and all of these folds have the same length.
+    Each store must be a function of one fold that is in no other fold of any store, has one accumulator of the tensor's type,
+    varies with every axis, and all of these folds have the same length.
     """
-    found: list[Fold] = []
+    found: list[Value] = []
+    nested: set[Value] = set()
     for s in p.stores:
         if s.tensor.kind != "let":
             return None
         outer = [v for v in reachable((s.value,)) if v.op == "fold"]
         inner = {w for v in outer for w in reachable(v.attr.steps) if w.op == "fold"}
+        nested |= inner
         outer = [v for v in outer if v not in inner]
         if len(outer) != 1 or len(outer[0].args) != 1 or outer[0].dtype is not s.tensor.dtype:
             return None
         if not outer[0].within or outer[0].within != frozenset(a for a in p.axes if a):
             return None
-        found.append(outer[0].attr)
-    if len({f.loop.n for f in found}) != 1 or any(v.op == "fill" for v in p.values):
+        found.append(outer[0])
+    if len({v.attr.loop.n for v in found}) != 1 or not nested.isdisjoint(found) or any(v.op == "fill" for v in p.values):
         return None
-    return tuple(found)
+    return tuple(v.attr for v in found)
 
 
 def disjoint_axes(p: Placement) -> frozenset[int]:

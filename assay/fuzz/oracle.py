@@ -92,8 +92,8 @@ def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, b
 
     All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all; `ends`: the
     first and the last stage only, and all on all where these two differ).
-    With a number to `reschedule`, kernels have random legal schedules (fuzz/schedules.py) instead of the best ones: those of
-    recipe k are number reschedule + k.
+    With a number to `reschedule`, plans are random legal ones (fuzz/schedules.py) instead of the best ones: that of recipe k
+    is number reschedule + k.
     `tell("doing", k)` is called before anything is done with recipe k (BUILDING: before the build of all), and
     `tell("judged", k, verdict)` with its verdict.
     """
@@ -131,12 +131,11 @@ def scheduled(final: Program, reschedule: int | None = None) -> tuple[Program, P
     """The program that is emitted for `final`, and its plan: the best one, or one of random schedules."""
     from assay.backends.schedule import choose
     from assay.backends.target import host
-    from assay.fuzz.schedules import rescheduled
+    from assay.fuzz.schedules import random_plan
 
     if not all(t.size for t in final.tensors):
         return final, None
-    program, plan = choose(final, host())
-    return program, plan if reschedule is None else rescheduled(plan, reschedule)
+    return choose(final, host()) if reschedule is None else random_plan(final, reschedule)
 
 
 def _emit(prepared: list[_Prepared], flags: tuple[str, ...], reschedule: int | None, tell: Tell) -> None:

@@ -1,16 +1,21 @@
-"""Random schedules: whatever is legal must be right, not only what the cost model prefers for small programs."""
+"""Random plans: whatever is legal must be right, not only what the cost model prefers for small programs."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
 from assay.backends.legality import illegal, tile
 from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
+from assay.backends.schedule import choose
+from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions
 from assay.backends.target import Target, host
+from assay.core.lang import Program
 
 ATTEMPTS = 20
+CHANGED = 0.4  # of the lets
 
 
 def random_schedule(kernel: Kernel, rng: random.Random, target: Target) -> Schedule:
@@ -36,7 +41,22 @@ def random_schedule(kernel: Kernel, rng: random.Random, target: Target) -> Sched
     return Schedule()
 
 
-def rescheduled(plan: Plan, number: int) -> Plan:
-    """The plan with a random schedule for each kernel: the same for kernels that are alike, whatever else is in the plan."""
+def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
+    """What `choose` returns, with random decisions and a random schedule for each kernel.
+
+    Kernels that are alike have the same schedule, whatever else is in the plan: a smaller program still shows a fault.
+    """
     target = host()
-    return Plan(tuple(replace(k, schedule=random_schedule(k, random.Random(number), target)) for k in plan.kernels))
+    chosen, plan = choose(program, target, decide=lambda d: _decide(d, random.Random(number)))
+    return chosen, Plan(tuple(replace(k, schedule=random_schedule(k, random.Random(number), target)) for k in plan.kernels))
+
+
+def _decide(decisions: Decisions, rng: random.Random) -> None:
+    """Some lets are inlined, stored, or kept in row buffers, where a kernel can do that."""
+    for t in decisions.tensors:
+        if not decisions.free(t) or rng.random() > CHANGED:
+            continue
+        mode = rng.choice((INLINE, KEEP, LOCAL) if len(t.shape) > 1 else (INLINE, KEEP))
+        _, after, state = decisions.flip(t, mode)
+        if state is not None and after < math.inf:
+            decisions.mode, decisions.made, decisions.locals = state

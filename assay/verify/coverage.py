@@ -243,6 +243,8 @@ def _chunks(nest: LoopNest, length: int, size: int) -> str:
     """Why the accumulators of the folds may not rest in the output between chunks, or some step does not run."""
     if size < 1:
         return "an empty chunk"
+    carried: set[E] = set()
+    nested: set[E] = set()
     for s in nest.stores:
         nodes = walk((s.value,))
         inner = {x for f in nodes if f.op == "fold" for x in walk(f.args[len(f.args) // 2 :]) if x.op == "fold"}
@@ -251,6 +253,10 @@ def _chunks(nest: LoopNest, length: int, size: int) -> str:
             return f"{s.tensor!r} is not computed from one accumulator of its type"
         if outer[0].attr.n != length:
             return f"{length} of {outer[0].attr.n} steps"
+        carried.add(outer[0])
+        nested |= inner
+    if not nested.isdisjoint(carried):
+        return "a fold in chunks is read in another fold, which needs all of its steps"
     return ""
 
 

@@ -246,6 +246,24 @@ def test_chunks_run_through_the_whole_fold() -> None:
     assert kinds(changed(s, 0, chunks=(45, 0))) == {"chunks"}
 
 
+SHARED = """program f(x: f32[6,45]):
+  m[i:6] = max(k:45) x[i,k]
+  s[i:6] = sum(k:45) exp(sub(x[i,k], max(l:45) x[i,l]))
+  return m, s
+"""
+
+
+def test_a_fold_in_chunks_is_not_shared_with_another_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The maximum of all elements so far is not the one that the sum means; the schedule was legal, and its result was wrong."""
+    p = parse(SHARED)
+    plan = Plan((Kernel(p.outputs, Schedule(carry=8)),))
+    with pytest.raises(InternalError, match="carry needs one fold"):
+        scheduled(p, plan)
+    monkeypatch.setattr("assay.backends.cpp.nest.illegal", lambda p, s, lanes: None)
+    monkeypatch.setattr("assay.backends.cpp.nest.carried", lambda p, lanes: tuple(v.attr for v in p.values if v.op == "fold")[:2])
+    assert kinds(scheduled(p, plan)) == {"chunks"}
+
+
 def test_blocks_of_a_scatter_stay_around_their_loop() -> None:
     """A schedule that changes the order of updates is not legal; it was, and its result was wrong."""
     p, wrong = made(SCATTER, Schedule(order=((1, 4), (0, None), (1, None))))

@@ -35,9 +35,15 @@ def compared(shown: Sequence[Shown]) -> list[Report | str]:
     """Every stage of each program against its meaning; `stage: error` where one raises."""
     chosen: list[Any] = [_or_error("schedule", lambda x=x: scheduled(x.final, x.reschedule)) for x in shown]
     right = [c for c in chosen if not isinstance(c, str)]
-    together = _or_error("emit", lambda: compile_many([p for p, _ in right], plans=[plan for _, plan in right], flags=QUICK))
-    made = iter(together if not isinstance(together, str) else [together] * len(right))
-    return [_compared(x, c, next(made) if not isinstance(c, str) else c) for x, c in zip(shown, chosen, strict=True)]
+    made = _or_error("emit", lambda: _built(right))
+    if isinstance(made, str):  # which one is it?
+        made = [_or_error("emit", lambda c=c: _built([c])[0]) for c in right]
+    left = iter(made)
+    return [_compared(x, c, next(left) if not isinstance(c, str) else c) for x, c in zip(shown, chosen, strict=True)]
+
+
+def _built(chosen: Sequence[Any]) -> list[Any]:
+    return compile_many([p for p, _ in chosen], plans=[plan for _, plan in chosen], flags=QUICK)
 
 
 def _compared(x: Shown, chosen: Any, executable: Any) -> Report | str:

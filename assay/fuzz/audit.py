@@ -4,6 +4,7 @@ index       a simplified index expression has the values of the written one, and
 intervals   the interval of an integer scalar expression holds its values, whatever the inputs
 prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
 validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
+nests       a scheduled program that was made wrong at one place is not proved (audit_nests.py)
 """
 
 from __future__ import annotations
@@ -384,11 +385,20 @@ def _bits(x: np.ndarray) -> bytes:
     return x.tobytes()
 
 
+def audit_nests(seed: int) -> Contradiction | None:
+    """One axis, or one scheduled program, made wrong at one place."""
+    from assay.fuzz.audit_nests import wrong_schedule
+
+    found = wrong_schedule(seed)
+    return None if found is None else Contradiction("validator", found)
+
+
 # what other parts rest on is asked first
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
+    "nests": audit_nests,
 }  # fmt: skip
-SHARE = {"index": 24, "intervals": 6, "prover": 4, "validator": 1}  # questions to each part in a round
+SHARE = {"index": 24, "intervals": 6, "prover": 4, "validator": 1, "nests": 4}  # questions to each part in a round
 
 
 def audit(part: str, count: int, seed: int) -> Contradiction | None:

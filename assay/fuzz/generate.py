@@ -23,6 +23,7 @@ Pick: TypeAlias = Callable[[int], int]  # pick(n) is one of 0..n-1
 
 LARGEST = 4096  # elements of any value
 LONG = (16, 33, 40, 67, 130)  # sizes of several vectors, with and without a rest
+NEARLY = (31, 63, 127)  # one element is missing to whole vectors
 MOST_OPERATORS = 12
 SAMPLES = 60  # of one operator
 ATTEMPTS = 6  # drawn calls of which one may read what the program has computed
@@ -204,7 +205,7 @@ def _extend(pick: Pick, draft: _Draft) -> None:
             return
         del draft.inputs[known:]
     name, sample = _pick_sample(pick)
-    for form in (_stretched(pick, sample), sample):
+    for form in (_stretched(pick, sample, (*LONG, *NEARLY) if draft.joined else LONG), sample):
         if draft.call(OPERATORS[name], _all_new(draft, form)):
             return
         del draft.inputs[known:]
@@ -218,12 +219,12 @@ def _pick_sample(pick: Pick) -> tuple[str, tuple[Any, ...]]:
     return name, listed[pick(len(listed))]
 
 
-def _stretched(pick: Pick, sample: Any) -> Any:
-    """The sample, in one of two cases with one of its sizes replaced, wherever it stands, by one of LONG."""
+def _stretched(pick: Pick, sample: Any, long: tuple[int, ...]) -> Any:
+    """The sample, in one of two cases with one of its sizes replaced, wherever it stands, by one of `long`."""
     sizes = sorted({n for x in _likes(sample) for n in x.shape if n > 1})
     if not sizes or pick(2):
         return sample
-    old, new = sizes[pick(len(sizes))], LONG[pick(len(LONG))]
+    old, new = sizes[pick(len(sizes))], long[pick(len(long))]
 
     def stretch(v: Any) -> Any:
         if isinstance(v, Like):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from assay.fuzz import audit as audits
+from assay.fuzz import audit_nests
 from assay.fuzz.audit import AUDITS, audit
 from assay.verify import integers
+from assay.verify.coverage import Coverage
 from assay.verify.integers import Answer
 
 
@@ -44,3 +46,13 @@ def test_a_prover_that_guesses_is_seen(monkeypatch: pytest.MonkeyPatch, answer: 
     assert integers.decide is audits.decide
     monkeypatch.setattr(audits, "decide", lambda goal, hypotheses, rlimit: answer)
     assert first("prover", 40) == "prover"
+
+
+def test_a_schedule_that_is_proved_unseen_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_nests, "prove_schedule", lambda s: Coverage((), 1))
+    assert first("nests", 30) == "validator"
+
+
+def test_an_axis_that_is_covered_unseen_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_nests, "covered", lambda axis: ("", True))
+    assert first("nests", 30) == "validator"

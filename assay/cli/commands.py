@@ -304,7 +304,8 @@ def mutants(words: Words = [], programs: Programs = 300, corpus: MutantCases = [
         if only_list:
             rows = [{"mutant": m.name, "part": m.part, "file": m.file} for m in found]
             data = {"verdict": "OK", "exit_code": 0, "mutants": rows}
-            return emit(lambda: print_table(rows, ("mutant", "part", "file")), data, as_json=json)
+            shown = [row | {"part": row["part"].replace("|", " | ")} for row in rows]
+            return emit(lambda: print_table(shown, ("mutant", "part", "file")), data, as_json=json)
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:

@@ -16,7 +16,7 @@ from assay.fuzz.oracle import scheduled
 from assay.transforms.pipeline import Stage, optimise
 from assay.verify.layered import Layer, Report, compare
 
-INPUTS = 3  # drawn for a program whose file has none
+INPUTS = 5  # drawn for a program whose file has none; on the last one checks may fail
 
 
 def prepare(file: Path, reschedule: int | None) -> tuple[Shown, str]:

@@ -146,7 +146,7 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
     """What is wrong with the programs of these files."""
     from assay.fuzz.mutants.corpus import compared, prepare
 
-    for number in (None, 1):
+    for number in (None, 3, 4):
         tell("validator")
         prepared = [(f, *prepare(f, number)) for f in files]
         for file, case, error in prepared:

@@ -2,9 +2,10 @@
 
     python -m benchmarks.patterns
 
-Three tables.  The patterns of tests/verify/patterns.py at real sizes: kept checks with their reason, milliseconds of proof, how
-many facts enumeration confirms at small sizes.  The questions of tests/verify/size_cases.py, for all sizes at once.  Compiled
-kernels in pairs that differ by the check only: a table of 256 rows read through 8-bit indices needs none, one of 255 does.
+Four tables.  The patterns of tests/verify/patterns.py at real sizes: kept checks with their reason, milliseconds of proof, how
+many facts enumeration confirms at small sizes.  The same for all sizes (tests/verify/sized_patterns.py).  The questions of
+tests/verify/size_cases.py, for all sizes at once.  Compiled kernels in pairs that differ by the check only: a table of 256 rows
+read through 8-bit indices needs none, one of 255 does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from assay.verify import bounds, integers, recheck, smtlib
 from assay.verify.certificate import certificates
 from tests.verify.patterns import PATTERNS, Pattern
 from tests.verify.size_cases import TRUE
+from tests.verify.sized_patterns import sized
 
 REPEATS = 5
 ROUNDS = 60
@@ -68,6 +70,20 @@ def patterns() -> None:
     print(f"\n{len(PATTERNS)} patterns, {free} need no check ({share:.0%}); median {statistics.median(times):.2f} ms, "
           f"max {max(times):.2f} ms")  # fmt: skip
     print(f"at small sizes {facts} facts: enumeration confirms {confirmed}, contradicts {wrong}\n")
+
+
+def sized_patterns() -> None:
+    times: list[float] = []
+    free = 0
+    for p in PATTERNS:
+        ms, proof = proof_time(sized(p).program(small=False).final)
+        times.append(ms)
+        kept = [o for o in proof.kept if not o.message.startswith("assumed")]
+        free += not kept
+        for o in kept:
+            print(f"{ms:8.2f} ms  {p.name:32} kept: {o.message}: {o.reason}")
+    print(f"for all sizes: {free} of {len(PATTERNS)} patterns need no check ({free / len(PATTERNS):.0%}); "
+          f"median {statistics.median(times):.2f} ms, max {max(times):.2f} ms\n")  # fmt: skip
 
 
 def sizes() -> None:
@@ -133,6 +149,7 @@ def savings() -> None:
 
 def main() -> None:
     patterns()
+    sized_patterns()
     sizes()
     savings()
 

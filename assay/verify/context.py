@@ -47,6 +47,11 @@ def atoms_of_index(i: Ix) -> frozenset[Any]:
     return i.free.union(*(atoms(v.e) for v in values(i)))
 
 
+def is_constant(e: E) -> bool:
+    """Whether the value is the same everywhere, and quickly computed."""
+    return not e.free and not e.reads and not e.has_fold
+
+
 def _below(e: E) -> tuple[E, ...]:
     if e.op == "idx":
         return tuple(v.e for v in values(e.attr))
@@ -131,7 +136,7 @@ class Context:
         return self._truth[condition]
 
     def _decided(self, condition: E) -> bool | None:
-        if not condition.free and not condition.reads and not condition.has_fold:
+        if is_constant(condition):
             return bool(evaluate((let((), condition),), {})[0])
         if self.hypotheses:
             lo, hi = self.facts.interval(condition)

@@ -51,7 +51,7 @@ from assay.core.lang import (
 )
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
-from assay.verify.context import Context
+from assay.verify.context import Context, is_constant
 from assay.verify.integers import split
 from assay.verify.skeleton import form, skeleton
 from assay.verify.terms import interpreted
@@ -287,7 +287,7 @@ class Comparator:
         hypotheses do not speak of, and what is constant, by what it means."""
         stated = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
         for _ in range(RESTATED):
-            replaced = {x: body for x in leaves(condition) if (body := self._through_views(x, c)).op == "const"}
+            replaced = {x: body for x in leaves(condition) if is_constant(body := self._through_views(x, c))}
             known = dict(stated)
             for x in leaves(condition):
                 for y in known if x not in replaced else ():

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Var, is_symbolic, values
-from assay.core.lang import E, const, expand, let
+from assay.core.lang import E, T, const, const_bits, expand, let, order
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.denote import evaluate
 from assay.semantics.ranges import Facts
@@ -22,7 +22,9 @@ from assay.verify.skeleton import LOADS, inputs
 from assay.verify.terms import interpreted, is_expanded
 
 FALSE = const(False, dt.bool_)
+ELEMENTS = 1 << 14  # of tensors that are computed to see whether they are constant
 _atoms: dict[E, frozenset[Any]] = {}
+_constants: dict[T, E | None] = {}
 
 
 def atoms(e: E) -> frozenset[Any]:
@@ -50,6 +52,22 @@ def atoms_of_index(i: Ix) -> frozenset[Any]:
 def is_constant(e: E) -> bool:
     """Whether the value is the same everywhere, and quickly computed."""
     return not e.free and not e.reads and not e.has_fold
+
+
+def constant_of(t: T) -> E | None:
+    """The value of every element, where no input is read and all elements have the same bits."""
+    if t not in _constants:
+        parts = order((t,))
+        plain = all(p.kind == "let" and not p.body.has_fold and p.size for p in parts)
+        _constants[t] = _one_value(t) if plain and sum(p.size for p in parts) <= ELEMENTS else None
+    return _constants[t]
+
+
+def _one_value(t: T) -> E | None:
+    data, width = evaluate((t,), {})[0].tobytes(), t.dtype.bits // 8 or 1
+    if data != data[:width] * t.size:
+        return None
+    return const(bool(data[0]), t.dtype) if t.dtype is dt.bool_ else const_bits(int.from_bytes(data[:width], "little"), t.dtype)
 
 
 def _below(e: E) -> tuple[E, ...]:

@@ -51,9 +51,9 @@ from assay.core.lang import (
 )
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
-from assay.verify.context import Context, is_constant
+from assay.verify.context import Context, constant_of
 from assay.verify.integers import split
-from assay.verify.skeleton import form, skeleton
+from assay.verify.skeleton import form, inputs, skeleton
 from assay.verify.terms import interpreted
 
 WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make them dear: as STEPS
@@ -287,7 +287,7 @@ class Comparator:
         hypotheses do not speak of, and what is constant, by what it means."""
         stated = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
         for _ in range(RESTATED):
-            replaced = {x: body for x in leaves(condition) if is_constant(body := self._through_views(x, c))}
+            replaced = {x: body for x in leaves(condition) if (body := self._constant(x, c)) is not None}
             known = dict(stated)
             for x in leaves(condition):
                 for y in known if x not in replaced else ():
@@ -407,11 +407,17 @@ class Comparator:
             body = select(inside(i, n), body, const(0, e.dtype))
         return body, c
 
-    def _through_views(self, e: E, c: Context) -> E:
-        """What a load means where that is no load."""
-        while (body := self.meaning(e, c)[0]) is not e and e.op in LOADS:
-            e = body
-        return e
+    def _constant(self, e: E, c: Context) -> E | None:
+        """A load of what has one value everywhere, as that value."""
+        if (
+            e.op in LOADS
+            and not e.sized
+            and not any(inputs(t) for t in e.reads)
+            and (found := constant_of(e.attr[0])) is not None
+        ):
+            (t, indices) = e.attr
+            return found if all(c.within(i, 0, n - 1) for i, n in zip(indices, t.shape, strict=True)) else None
+        return None
 
     # -------------------------------------------------------------------------------------------- tensors
 

@@ -91,6 +91,8 @@ class Recheck:
         width = [max(len(line[k]) for line in cells) for k in range(len(columns))]
         lines = [self.name]
         lines += ["  ".join(x.ljust(width[0]) if k == 0 else x.rjust(width[k]) for k, x in enumerate(line)) for line in cells]
+        if self.total.undecided or self.total.unconfirmed:
+            lines.append("undecided: cvc5 gave no answer within its resource limit; nobody: proved, and confirmed by z3 alone")
         lines += [f"DISAGREEMENT: {d}" for d in self.disagreements] + [f"WRONG: {f}" for f in self.faults]
         lines += [f"no certificate: {x}" for x in self.open] + [f"assumed: {x}" for x in self.assumes]
         return "\n".join([*lines, f"{self.verdict}: {len(self.disagreements)} disagreements"])

@@ -93,6 +93,9 @@ GOOD = (
          "t[i:16] = exp(x[i])\nu[i:16] = t[i]\ny[i:16] = select(lt(t[i], u[15 - i]), "
          "select(ne(lt(t[i], 0x1p+0:f32), lt(u[i], 0x1p+0:f32)), -0x0p+0:f32, t[i]), 0x1p+1:f32)",
          "t[i:16] = exp(x[i])\ny[i:16] = select(lt(t[i], t[15 - i]), t[i], 0x1p+1:f32)"),
+    pair("a condition on what two tensors of constants give", "x: f32[16]",
+         "t[i:16] = -0x0p+0:f32\nu[i:16] = select(lt(bitcast(t[i]):i32, 0:i32), 0x1p+0:f32, t[i])\n"
+         "y[i:16] = select(lt(0x0p+0:f32, u[i]), x[i], exp(x[i]))", "y[i:16] = x[i]"),
     pair("a condition on constants", "x: f32[16]",
          "t[i:16] = 0x0p+0:f32\ny[i:16] = select(lt(0x0p+0:f32, t[i]), 0x1p+0:f32, x[i])",
          "y[i:16] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[i])"),
@@ -218,6 +221,10 @@ BAD = (
          'y = extern "nudge"(x; -0x0p+0; 0): f32[16]'),
     pair("1 and true as the parameter of a reference function", "x: f32[16]", 'y = extern "nudge"(x; 1; 0): f32[16]',
          'y = extern "nudge"(x; true; 0): f32[16]'),
+    pair("a condition on constants of which one differs", "x: f32[16]",
+         "t[i:16] = select(lt([i]:i64, 15:i64), 0x1p+0:f32, -0x1p+0:f32)\n"
+         "y[i:16] = select(lt(0x0p+0:f32, t[i]), x[i], exp(x[i]))",
+         "y[i:16] = x[i]"),
     pair("a condition on constants, of another sign", "x: f32[16]",
          "t[i:16] = -0x0p+0:f32\ny[i:16] = select(lt(bitcast(t[i]):i32, 0:i32), 0x1p+0:f32, x[i])",
          "y[i:16] = select(lt(bitcast(0x0p+0:f32):i32, 0:i32), 0x1p+0:f32, x[i])"),

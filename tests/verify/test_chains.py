@@ -6,7 +6,10 @@ And where a pass is broken on purpose, the proof of that pass fails, and of no p
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +32,7 @@ from assay.fuzz.oracle import draw_arrays
 from assay.fuzz.recipe import Recipe
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import optimise
+from assay.verify import integers
 from assay.verify.validate import Validation, validate
 from examples import document
 from examples.digits import model as digits
@@ -127,3 +131,22 @@ def test_a_broken_pass_is_named(fault: Fault) -> None:
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.assay")), ids=lambda p: p.stem)
 def test_the_corpus(path: Path) -> None:
     assert_proved(read_case(path).program)
+
+
+@pytest.mark.full
+def test_a_busy_machine_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resources decide, not time: the same words are said of each link while all processors are busy."""
+    programs = [lowered(random_recipe(seed, 12), seed) for seed in range(40, 70)]
+
+    def said() -> list[tuple[str, str]]:
+        monkeypatch.setattr(integers, "_answers", {})
+        return [(name, str(found)) for p in programs for name, found in links(p)]
+
+    idle = said()
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        assert said() == idle
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

@@ -25,10 +25,10 @@ def prepare(file: Path, reschedule: int | None) -> tuple[Shown, str]:
     inputs = case.inputs[:2] or draw_many(case.program, INPUTS, 0)
     seen: list[Stage] = []
     try:
-        optimise(case.program, observe=seen.append)
+        final = optimise(case.program, observe=seen.append)[-1].program
+        return Shown(case.program, final, reschedule, inputs), fault(seen, reschedule)
     except Exception:  # the comparison will say at which stage
-        return Shown(case.program, case.program, reschedule, inputs), ""
-    return Shown(case.program, seen[-1].program, reschedule, inputs), fault(seen, reschedule)
+        return Shown(case.program, seen[-1].program if seen else case.program, reschedule, inputs), ""
 
 
 def compared(shown: Sequence[Shown]) -> list[Report | str]:

@@ -409,12 +409,7 @@ class Comparator:
 
     def _constant(self, e: E, c: Context) -> E | None:
         """A load of what has one value everywhere, as that value."""
-        if (
-            e.op in LOADS
-            and not e.sized
-            and not any(inputs(t) for t in e.reads)
-            and (found := constant_of(e.attr[0])) is not None
-        ):
+        if e.op in LOADS and not e.sized and not inputs(e.attr[0]) and (found := constant_of(e.attr[0])) is not None:
             (t, indices) = e.attr
             return found if all(c.within(i, 0, n - 1) for i, n in zip(indices, t.shape, strict=True)) else None
         return None

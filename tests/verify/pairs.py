@@ -99,6 +99,10 @@ GOOD = (
     pair("a condition on constants", "x: f32[16]",
          "t[i:16] = 0x0p+0:f32\ny[i:16] = select(lt(0x0p+0:f32, t[i]), 0x1p+0:f32, x[i])",
          "y[i:16] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[i])"),
+    pair("a condition on a constant that data places", "x: f32[16], k: i64[4]",
+         "t[i:16] = 0x0p+0:f32\nc[i:4] = mod(k[i], 16:i64)\n"
+         "y[i:4] = select(lt(0x0p+0:f32, t[c[i]]), 0x1p+0:f32, x[i])",
+         "y[i:4] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[i])"),
     pair("a named row that chooses", "x: u8[16]", "y[i:16] = neg(relu(x[i]))",
          "y[i:16] = neg(select(le(x[i], 0:u8), 0:u8, x[i]))"),
     pair("an index that a let holds, in a condition", "x: f32[5], k: i64[4]",

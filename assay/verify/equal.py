@@ -248,15 +248,16 @@ class Comparator:
         return laws
 
     def _select(self, a: E, b: E, c: Context) -> Rule:
-        for x, y, first in ((a, b, True), (b, a, False)):
-            if x.op == "select":
-                holds = c.truth(x.args[0])
-                if holds is None and x.args[0].reads:
-                    restated = yield from self._restated(x.args[0], c)
-                    holds = c.truth(restated) if restated is not x.args[0] else None
-                if holds is not None:
-                    arm = x.args[1 if holds else 2]
-                    return (yield Pair(arm, y, c) if first else Pair(y, arm, c))
+        holds = (yield from self._decided(a, c)), (yield from self._decided(b, c))
+        if a.op == b.op and (holds[0] is None) != (holds[1] is None):  # that the conditions are equal decides the other too
+            answer = yield Pair(a.args[0], b.args[0], c)
+            if not isinstance(answer, Mismatch):
+                k = 2 - int(bool(holds[0]) or bool(holds[1]))
+                arms = yield Pair(a.args[k], b.args[k], c)
+                return arms if isinstance(arms, Mismatch) else answer | arms
+        if holds != (None, None):
+            one, other = (x if h is None else x.args[2 - int(h)] for x, h in zip((a, b), holds, strict=True))
+            return (yield Pair(one, other, c))
         opened = [self.meaning(x, c) for x in (a, b)]  # a load of a let may be a select too: conditions are compared then
         (x, under), (y, more) = opened
         if x is not a or y is not b:
@@ -281,6 +282,16 @@ class Comparator:
                 return answer
             laws |= answer
         return laws
+
+    def _decided(self, e: E, c: Context) -> Generator[Question, Answer, bool | None]:
+        """Whether the condition of a select holds; None where that is not known, or `e` is none."""
+        if e.op != "select":
+            return None
+        holds = c.truth(e.args[0])
+        if holds is None and e.args[0].reads:
+            restated = yield from self._restated(e.args[0], c)
+            holds = c.truth(restated) if restated is not e.args[0] else None
+        return holds
 
     def _restated(self, condition: E, c: Context) -> Generator[Question, Answer, E]:
         """The condition with its loads and folds replaced by equal ones, those first of which the hypotheses speak; what the

@@ -103,6 +103,9 @@ GOOD = (
          "t[i:16] = 0x0p+0:f32\nc[i:4] = mod(k[i], 16:i64)\n"
          "y[i:4] = select(lt(0x0p+0:f32, t[c[i]]), 0x1p+0:f32, x[i])",
          "y[i:4] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[i])"),
+    pair("a condition that only the other side shows to be constant", "x: f32[16]",
+         "t[i:1] = x[0]\nu[i:1] = log(t?[1])\ny[i:16] = select(lt(u[0], 0x0p+0:f32), 0x1p+0:f32, x[i])",
+         "y[i:16] = select(lt(log(0x0p+0:f32), 0x0p+0:f32), 0x1p+0:f32, x[i])"),
     pair("a named row that chooses", "x: u8[16]", "y[i:16] = neg(relu(x[i]))",
          "y[i:16] = neg(select(le(x[i], 0:u8), 0:u8, x[i]))"),
     pair("an index that a let holds, in a condition", "x: f32[5], k: i64[4]",

@@ -103,6 +103,10 @@ GOOD = (
          "t[i:16] = 0x0p+0:f32\nc[i:4] = mod(k[i], 16:i64)\n"
          "y[i:4] = select(lt(0x0p+0:f32, t[c[i]]), 0x1p+0:f32, x[i])",
          "y[i:4] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[i])"),
+    pair("a condition on a view of a constant", "x: f32[16], k: i64[4]",
+         "t[i:16] = 0x0p+0:f32\nc[i:4] = mod(k[i], 16:i64)\nv[i:4] = t[c[i]]\n"
+         "u[i:4] = select(lt(0x0p+0:f32, v[i]), 0x1p+0:f32, x[i])\ny[i:4] = u[-i + 3]",
+         "y[i:4] = select(lt(0x0p+0:f32, 0x0p+0:f32), 0x1p+0:f32, x[-i + 3])"),
     pair("a condition that only the other side shows to be constant", "x: f32[16]",
          "t[i:1] = x[0]\nu[i:1] = log(t?[1])\ny[i:16] = select(lt(u[0], 0x0p+0:f32), 0x1p+0:f32, x[i])",
          "y[i:16] = select(lt(log(0x0p+0:f32), 0x0p+0:f32), 0x1p+0:f32, x[i])"),

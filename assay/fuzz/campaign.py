@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from assay.verify.verdict import NOTHING_RAN, OK
 
 BATCH = 200  # programs in one C++ file
 LOST_TRIALS, LOST_LIMIT = 20, 10.0  # to shrink a program that ends or holds its process; seconds until it counts as hanging
-PINNED_EVERY = 10  # of ten batches one has every stage run and is built as users' programs are, nine are run from end to end
+PINNED, PINNED_EVERY = 100, 2000  # of so many programs the first 100 are compiled as users' programs are, every stage run
 QUICK = (*FLAGS, "-O0", "-DAI=static inline", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "--param", "ggc-min-expand=1000", "--param", "ggc-min-heapsize=1000000")  # fmt: skip
 
@@ -76,11 +76,10 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
     result = Result()
     start = time.perf_counter()
     with judge or Worker(backend) as worker:
-        for first in range(seed, seed + count, BATCH):
-            seeds = range(first, min(first + BATCH, seed + count))
-            whole = first // BATCH % PINNED_EVERY == 0
-            flags = FLAGS if whole else QUICK
-            judged = worker.judge(worker.draw(seeds, most), first, flags, ends=not whole)
+        for seeds in batches(range(seed, seed + count)):
+            whole = pinned(seeds.start)
+            flags, plans = (FLAGS, None) if whole else (QUICK, seeds)
+            judged = worker.judge(worker.draw(seeds, most), seeds.start, flags, ends=not whole, schedules=plans)
             for s, one in zip(seeds, judged, strict=True):
                 _count(result, one)
                 if not one.ok and not one.unsupported:
@@ -91,6 +90,22 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
             if stop_after is not None and len(result.findings) >= stop_after:
                 break
     return result
+
+
+def pinned(number: int) -> bool:
+    """Whether this program is compiled as users' programs are, with every stage run and proved; others run from end to end."""
+    return number % PINNED_EVERY < PINNED
+
+
+def batches(numbers: range) -> Iterator[range]:
+    """The programs in runs of at most BATCH that are pinned, or are not."""
+    first = numbers.start
+    while first < numbers.stop:
+        last = first + 1
+        while last < min(first + BATCH, numbers.stop) and pinned(last) == pinned(first):
+            last += 1
+        yield range(first, last)
+        first = last
 
 
 def _count(result: Result, judged: Judged) -> None:

@@ -1,9 +1,11 @@
 """Cases: one .assay file that reproduces a finding, or pins what was found right.
 
-The file is the text of the lowered program; comment lines before it carry the operator recipe, the inputs and the stage:
+The file is the text of the lowered program; comment lines before it carry the operator recipe, the inputs and the stage,
+and the number from which the plan was drawn (fuzz/schedules.py; without one it is chosen):
 
     # assay case 1
     # stage: cpp
+    # schedule: 417
     # recipe: {"inputs": [...], "calls": [...], "results": [...]}
     # inputs: [[{"dtype": "f32", "shape": [3], "hex": "0000803f..."}]]
     program f(x: f32[3]):
@@ -38,18 +40,20 @@ VERSION = "# assay case 1"
 
 @dataclass(frozen=True)
 class Case:
-    """A program with the recipe it came from (if any), inputs to run it on, and the stage that was wrong ("" if none)."""
+    """A program with the recipe it came from (if any), inputs to run it on, the stage that was wrong ("" if none), and the
+    number of its plan (None: the plan is chosen)."""
 
     program: Program
     recipe: Recipe | None
     inputs: tuple[Arrays, ...]
     stage: str
+    schedule: int | None = None
 
 
 def case_of(judged: Judged) -> Case:
     """The case of a judged recipe."""
     program = examine(judged.recipe, tuple(tensors(judged.inputs[0]))).program
-    return Case(program, judged.recipe, judged.inputs, judged.stage)
+    return Case(program, judged.recipe, judged.inputs, judged.stage, judged.schedule)
 
 
 def write_case(path: Path, case: Case) -> None:
@@ -57,6 +61,8 @@ def write_case(path: Path, case: Case) -> None:
     lines = [VERSION]
     if case.stage:
         lines.append(f"# stage: {case.stage}")
+    if case.schedule is not None:
+        lines.append(f"# schedule: {case.schedule}")
     if case.recipe is not None:
         lines.append(f"# recipe: {json.dumps(case.recipe.to_json())}")
     if case.inputs:
@@ -85,7 +91,7 @@ def read_case(path: Path) -> Case:
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.removeprefix("# ").partition(": ")
-        if line.startswith("# ") and colon and name in ("stage", "recipe", "inputs"):
+        if line.startswith("# ") and colon and name in ("stage", "schedule", "recipe", "inputs"):
             fields[name] = value
 
     def read(name: str, convert: Callable[[Any], Any]) -> Any:
@@ -97,7 +103,7 @@ def read_case(path: Path) -> Case:
             raise UserError(f"{path}: the line '# {name}: ...': {error}") from None
 
     inputs = read("inputs", lambda given: tuple([_array_from_json(a) for a in xs] for xs in given)) or ()
-    return Case(program, read("recipe", from_json), inputs, fields.get("stage", ""))
+    return Case(program, read("recipe", from_json), inputs, fields.get("stage", ""), read("schedule", int))
 
 
 def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judged:
@@ -106,7 +112,7 @@ def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judge
     Where the recipe agrees and no longer means the program in the file, the program is run too.
     """
     if case.recipe is not None and case.inputs:
-        (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend, thorough=True)
+        (judged,) = judge_on([case.recipe], [list(case.inputs)], backend=backend, thorough=True, schedules=[case.schedule])
         if judged.report is None:
             return judged
         if not judged.report.agrees or case_of(judged).program is case.program:

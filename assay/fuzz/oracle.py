@@ -29,13 +29,17 @@ Tell: TypeAlias = Callable[..., None]  # tell(kind, number of the program or BUI
 
 @dataclass(frozen=True)
 class Judged:
-    """A recipe, the inputs it was run on, and what came out: a report, or the error that a stage raised."""
+    """A recipe, the inputs it was run on, and what came out: a report, or the error that a stage raised.
+
+    `schedule` is the number of its plan (fuzz/schedules.py); None: the plan was chosen.
+    """
 
     recipe: Recipe
     inputs: tuple[Arrays, ...]
     report: Report | None
     error: str = ""
     unsupported: bool = False
+    schedule: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,6 +57,7 @@ class Judged:
 class _Prepared:
     recipe: Recipe
     inputs: list[Arrays]
+    schedule: int | None = None
     examined: Examined | None = None
     error: str = ""
     unsupported: bool = False
@@ -86,23 +91,22 @@ def _say_nothing(kind: str, at: int, what: Any = None) -> None:
 
 
 def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, backend: str = "cpp",
-             flags: tuple[str, ...] = FLAGS, thorough: bool = False, ends: bool = False, reschedule: int | None = None,
-             tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
+             flags: tuple[str, ...] = FLAGS, thorough: bool = False, ends: bool = False,
+             schedules: Sequence[int | None] | None = None, tell: Tell = _say_nothing) -> list[Judged]:  # fmt: skip
     """The verdict on each recipe on its inputs.  With "cpp", one translation unit for all, built with `flags`.
 
     All stages run on the first input, the first and the last stage on all (`thorough`: all stages on all; `ends`: the
     first and the last stage only, and all on all where these two differ).
-    With a number to `reschedule`, plans are random legal ones (fuzz/schedules.py) instead of the best ones: that of recipe k
-    is number reschedule + k.
+    A recipe to which `schedules` gives a number has the plan that is drawn from it (fuzz/schedules.py) instead of the best one.
     `tell("doing", k)` is called before anything is done with recipe k (BUILDING: before the build of all), and
     `tell("judged", k, verdict)` with its verdict.
     """
     prepared: list[_Prepared] = []
-    for k, (r, xs) in enumerate(zip(recipes, inputs, strict=True)):
+    for k, (r, xs, number) in enumerate(zip(recipes, inputs, schedules or [None] * len(recipes), strict=True)):
         tell("doing", k)
-        prepared.append(_prepare(r, list(xs)))
+        prepared.append(_prepare(r, list(xs), number))
     if backend == "cpp":
-        _emit(prepared, flags, reschedule, tell)
+        _emit(prepared, flags, tell)
     judged: list[Judged] = []
     for k, p in enumerate(prepared):
         tell("doing", k)
@@ -111,8 +115,8 @@ def judge_on(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], *, b
     return judged
 
 
-def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
-    made = _Prepared(recipe, inputs)
+def _prepare(recipe: Recipe, inputs: list[Arrays], schedule: int | None = None) -> _Prepared:
+    made = _Prepared(recipe, inputs, schedule)
     args, seen, stage = tuple(tensors(inputs[0])), [], "capture"
     try:
         captured = capture(recipe, args, {})
@@ -127,18 +131,18 @@ def _prepare(recipe: Recipe, inputs: list[Arrays]) -> _Prepared:
     return made
 
 
-def scheduled(final: Program, reschedule: int | None = None) -> tuple[Program, Plan | None]:
-    """The program that is emitted for `final`, and its plan: the best one, or one of random schedules."""
+def scheduled(final: Program, schedule: int | None = None) -> tuple[Program, Plan | None]:
+    """The program that is emitted for `final`, and its plan: the best one, or the one drawn from the number."""
     from assay.backends.schedule import choose
     from assay.backends.target import host
     from assay.fuzz.schedules import random_plan
 
     if not all(t.size for t in final.tensors):
         return final, None
-    return choose(final, host()) if reschedule is None else random_plan(final, reschedule)
+    return choose(final, host()) if schedule is None else random_plan(final, schedule)
 
 
-def _emit(prepared: list[_Prepared], flags: tuple[str, ...], reschedule: int | None, tell: Tell) -> None:
+def _emit(prepared: list[_Prepared], flags: tuple[str, ...], tell: Tell) -> None:
     """Give each program its machine code; a program that breaks the file is found by compiling each alone."""
     from assay.backends import cpp
 
@@ -148,7 +152,7 @@ def _emit(prepared: list[_Prepared], flags: tuple[str, ...], reschedule: int | N
             continue
         tell("doing", k)
         try:
-            todo.append((p, *scheduled(p.examined.final, None if reschedule is None else reschedule + k)))
+            todo.append((p, *scheduled(p.examined.final, p.schedule)))
         except Exception as error:
             p.error = f"schedule: {type(error).__name__}: {error}"
     tell("doing", BUILDING)
@@ -180,18 +184,19 @@ def _emit_together(cpp: Any, todo: list[tuple[_Prepared, Any, Any]], flags: tupl
 def _judged(p: _Prepared, *, thorough: bool, ends_only: bool) -> Judged:
     """The report of all stages; the error of the schedule or the emitter only where every stage before agrees."""
     xs = tuple(p.inputs)
+    failed = Judged(p.recipe, xs, None, p.error, p.unsupported, p.schedule)
     if p.examined is None:
-        return Judged(p.recipe, xs, None, p.error, p.unsupported)
+        return failed
     source = source_layers(p.examined)
     layers = [*source, *stage_layers(p.examined.stages), *p.backend]
     ends = [] if thorough else [*source[:1], *p.backend[-1:]]
     try:
         if ends_only and p.backend and (same := compare_runs(p.examined.program, ends, xs)) is not None:
-            return Judged(p.recipe, xs, same)
+            return Judged(p.recipe, xs, same, schedule=p.schedule)
         report = _compared(p.examined.program, layers, ends, xs)
     except Exception as error:  # whatever it is: no stage may raise what the program does not mean
-        return Judged(p.recipe, xs, None, f"run: {type(error).__name__}: {error}")
-    return Judged(p.recipe, xs, None, p.error, p.unsupported) if p.error and report.agrees else Judged(p.recipe, xs, report)
+        return replace(failed, error=f"run: {type(error).__name__}: {error}", unsupported=False)
+    return failed if p.error and report.agrees else Judged(p.recipe, xs, report, schedule=p.schedule)
 
 
 def _compared(program: Program, layers: Sequence[Layer], ends: Sequence[Layer], inputs: Sequence[Arrays]) -> Report:

@@ -1,25 +1,41 @@
-"""Random plans: whatever is legal must be right, not only what the cost model prefers for small programs."""
+"""Random plans: whatever is legal must be right, not only what the cost model prefers for small programs.
+
+What is stored is drawn for one let after the other; which kernels run together, by a model that draws the times that are
+compared; schedules feature by feature.  All of it costs less than to model them.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import zlib
 from dataclasses import replace
+from functools import cache
 
 from assay.backends.legality import illegal, tile
 from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
-from assay.backends.schedule import choose
-from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions
+from assay.backends.schedule.cost import Cost
+from assay.backends.schedule.decide import Candidate, assemble
+from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse
+from assay.backends.schedule.machine import DEFAULTS
+from assay.backends.schedule.signature import Local
+from assay.backends.schedule.space import Choice
 from assay.backends.target import Target, host
-from assay.core.lang import Program
+from assay.core.lang import Program, T
+from assay.transforms.split import split_exact_folds
 
 ATTEMPTS = 20
+ROOM = 30  # values that the body of a kernel computes at a time, with all their copies; one without copies may be larger
+PRICE = 50  # what a kernel counts for in the work of a search
 CHANGED = 0.4  # of the lets
 
 
-def random_schedule(kernel: Kernel, rng: random.Random, target: Target) -> Schedule:
-    """Any legal combination of features; the plain schedule where none of ATTEMPTS is legal."""
+def random_schedule(kernel: Kernel, rng: random.Random, target: Target, room: int | None = None) -> Schedule:
+    """Any legal combination of features; the plain schedule where none of ATTEMPTS is legal.
+
+    With `room`, there is no jam and one copy where more than so many values would be computed at a time.
+    """
     if any(t.size == 0 for t in kernel.tensors):
         return Schedule()
     p = Placement(kernel)
@@ -28,6 +44,8 @@ def random_schedule(kernel: Kernel, rng: random.Random, target: Target) -> Sched
         vector, threads = rng.choice([None, *axes]), rng.choice([None, *axes])
         jam = tuple((k, rng.choice((2, 3, 4, lanes))) for k in axes if k != vector and rng.random() < 0.3)
         copies = rng.choice((1, 1, 2, 3))
+        if room is not None and len(p.values) * copies * math.prod(u for _, u in jam) > room:
+            copies, jam = 1, ()
         order: list[tuple[int, int | None]] = [(k, None) for k in rng.sample(axes, len(axes))]
         blocked: int | tuple[str, int] | None = threads
         if axes and rng.random() < 0.35:
@@ -41,14 +59,47 @@ def random_schedule(kernel: Kernel, rng: random.Random, target: Target) -> Sched
     return Schedule()
 
 
+class _Chance(Model):
+    """Draws the time of a kernel from its look and a number; infinite where its row buffers cannot be filled, as in any model."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(_model().machine)
+        self.prices = _model().prices
+        self.number = number
+        self._drawn: dict[tuple[tuple[T, ...], Local], float] = {}
+
+    def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
+        found = self._drawn.get((tensors, local))
+        if found is None:
+            self.spent += PRICE
+            look = [self.number, *((t.kind, t.shape, t.dtype.name, len(t.reads)) for t in tensors), *(lead for _, lead in local)]
+            drawn = zlib.crc32(repr(look).encode()) / 2**32  # and not the next of a sequence: a search may ask in any order
+            found = drawn if not local or self.fillable(tensors, local) else math.inf
+            self._drawn[tensors, local] = found
+        return found
+
+
+@cache
+def _model() -> Model:
+    return Model(DEFAULTS[host().lanes])
+
+
 def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
-    """What `choose` returns, with random decisions and a random schedule for each kernel.
+    """What decide.choose returns, with everything that is decided drawn from the number.
 
     Kernels that are alike have the same schedule, whatever else is in the plan: a smaller program still shows a fault.
     """
     target = host()
-    chosen, plan = choose(program, target, decide=lambda d: _decide(d, random.Random(number)))
-    return chosen, Plan(tuple(replace(k, schedule=random_schedule(k, random.Random(number), target)) for k in plan.kernels))
+    program = collapse(split_exact_folds(program))
+    decisions = Decisions(program, _Chance(number))
+    _decide(decisions, random.Random(number))
+    chosen: list[tuple[Group, Candidate | None]] = []
+    for g in (g.merged() for g in decisions.groups()):
+        unpriced = Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule())
+        chosen.append((g, Candidate(0.0, g, unpriced) if g.tensors[0].kind != "extern" else None))
+    program, plan = assemble(program, chosen)
+    schedules = [random_schedule(k, random.Random(number), target, ROOM) for k in plan.kernels]
+    return program, Plan(tuple(replace(k, schedule=s, reason="drawn") for k, s in zip(plan.kernels, schedules, strict=True)))
 
 
 def _decide(decisions: Decisions, rng: random.Random) -> None:

@@ -27,7 +27,7 @@ def shrink(found: Judged, worker: Judge, *, trials: int = MOST_TRIALS, flags: tu
         if left <= 0:
             return None
         left -= 1
-        (judged,) = worker.judge_on([recipe], [inputs], flags)
+        (judged,) = worker.judge_on([recipe], [inputs], flags, schedules=[found.schedule])
         return judged if not judged.ok and judged.stage == found.stage else None
 
     best = found

@@ -34,11 +34,11 @@ COLLECTED = (100_000, 20, 100)  # gc's thresholds: nodes are interned and live, 
 
 
 class Judge:
-    """Judges recipes in this process; `reschedule` as in oracle.judge_on."""
+    """Judges recipes in this process."""
 
-    def __init__(self, backend: str = "cpp", *, reschedule: int | None = None) -> None:
+    def __init__(self, backend: str = "cpp") -> None:
         check_backend(backend)
-        self.backend, self.reschedule = backend, reschedule
+        self.backend = backend
 
     def __enter__(self) -> Self:
         return self
@@ -50,14 +50,15 @@ class Judge:
         """The program of each seed, of at most `most` operators."""
         return [random_recipe(s, most) for s in seeds]
 
-    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, ends: bool = False) -> list[Judged]:
+    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, ends: bool = False,
+              schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip
         """As judge_on, on inputs drawn with the seed."""
-        return self.judge_on(recipes, draw_many_arrays(recipes, seed), flags, ends=ends)
+        return self.judge_on(recipes, draw_many_arrays(recipes, seed), flags, ends=ends, schedules=schedules)
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
-                 ends: bool = False) -> list[Judged]:  # fmt: skip
+                 ends: bool = False, schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip
         """As oracle.judge_on."""
-        return judge_on(recipes, inputs, backend=self.backend, flags=flags, ends=ends, reschedule=self.reschedule)
+        return judge_on(recipes, inputs, backend=self.backend, flags=flags, ends=ends, schedules=schedules)
 
 
 class _Lost(NamedTuple):
@@ -66,6 +67,14 @@ class _Lost(NamedTuple):
     at: int
     stage: str
     how: str
+
+
+class _Asked(NamedTuple):
+    """A program to judge on inputs, and the number of its plan (oracle.judge_on)."""
+
+    recipe: Recipe
+    inputs: list[Arrays]
+    schedule: int | None
 
 
 class Worker(Judge):
@@ -95,45 +104,49 @@ class Worker(Judge):
         return super().draw(seeds, most)
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
-                 ends: bool = False) -> list[Judged]:  # fmt: skip
+                 ends: bool = False, schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip
         """As oracle.judge_on; a recipe whose code kills the process is judged wrong at the stage "crash", one that does
         not end at the stage "hang"."""
+        numbers = schedules or [None] * len(recipes)
+        asked = [_Asked(r, list(xs), number) for r, xs, number in zip(recipes, inputs, numbers, strict=True)]
+        return self._all(asked, flags, ends=ends)
+
+    def _all(self, asked: list[_Asked], flags: tuple[str, ...], *, ends: bool) -> list[Judged]:
         found: dict[int, Judged] = {}
-        todo = list(range(len(recipes)))
+        todo = list(range(len(asked)))
         while todo:
-            judged, lost = self._attempt([recipes[k] for k in todo], [inputs[k] for k in todo], flags, ends=ends)
+            judged, lost = self._attempt([asked[k] for k in todo], flags, ends=ends)
             found.update((todo[k], j) for k, j in judged.items())
             if lost is not None:
-                found.update(self._blame(lost, todo, found, recipes, inputs, flags, ends=ends))
+                found.update(self._blame(lost, todo, asked, flags, ends=ends))
             todo = [k for k in todo if k not in found]
-        return [found[k] for k in range(len(recipes))]
+        return [found[k] for k in range(len(asked))]
 
-    def _blame(self, lost: _Lost, todo: list[int], found: dict[int, Judged], recipes: Sequence[Recipe],
-               inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...], *, ends: bool) -> dict[int, Judged]:  # fmt: skip
+    def _blame(self, lost: _Lost, todo: list[int], asked: list[_Asked], flags: tuple[str, ...], *,
+               ends: bool) -> dict[int, Judged]:  # fmt: skip
         """Verdicts that explain the loss: of the program that was run, or of all where the build was at fault."""
         if len(todo) == 1:
-            return {todo[0]: _gone(recipes[todo[0]], inputs[todo[0]], lost, "this program")}
+            return {todo[0]: _gone(asked[todo[0]], lost, "this program")}
         if lost.at == BUILDING:
             made: dict[int, Judged] = {}
             for part in (todo[: len(todo) // 2], todo[len(todo) // 2 :]):
-                judged = self.judge_on([recipes[k] for k in part], [inputs[k] for k in part], flags, ends=ends)
-                made.update(zip(part, judged, strict=True))
+                made.update(zip(part, self._all([asked[k] for k in part], flags, ends=ends), strict=True))
             return made
         k = todo[lost.at]
-        (alone,) = self.judge_on([recipes[k]], [inputs[k]], flags, ends=ends)
-        return {k: alone if not alone.ok else _gone(recipes[k], inputs[k], lost, "this program, and not when it ran alone")}
+        (alone,) = self._all([asked[k]], flags, ends=ends)
+        return {k: alone if not alone.ok else _gone(asked[k], lost, "this program, and not when it ran alone")}
 
-    def _attempt(self, recipes: list[Recipe], inputs: list[Sequence[Arrays]], flags: tuple[str, ...], *,
+    def _attempt(self, asked: list[_Asked], flags: tuple[str, ...], *,
                  ends: bool) -> tuple[dict[int, Judged], _Lost | None]:  # fmt: skip
         """Verdicts of one run of the child, and how it was lost, if it was."""
         child, pipe = self._running()
         found: dict[int, Judged] = {}
         at = BUILDING
         try:
-            how = {"backend": self.backend, "flags": flags, "ends": ends}
-            pipe.send((judge_on, (recipes, [list(xs) for xs in inputs]), how))
-            while len(found) < len(recipes):
-                seconds = self.limit + (BUILD_LIMIT * len(recipes) if at == BUILDING else 0.0)
+            how = {"backend": self.backend, "flags": flags, "ends": ends, "schedules": [a.schedule for a in asked]}
+            pipe.send((judge_on, ([a.recipe for a in asked], [a.inputs for a in asked]), how))
+            while len(found) < len(asked):
+                seconds = self.limit + (BUILD_LIMIT * len(asked) if at == BUILDING else 0.0)
                 if not pipe.poll(seconds):
                     self._end()
                     return found, _Lost(at, "hang", f"nothing came back within {seconds:.0f} seconds")
@@ -189,9 +202,10 @@ class Worker(Judge):
             child.close()
 
 
-def _gone(recipe: Recipe, inputs: Sequence[Arrays], lost: _Lost, what: str) -> Judged:
+def _gone(asked: _Asked, lost: _Lost, what: str) -> Judged:
     doing = "built" if lost.at == BUILDING else "ran"
-    return Judged(recipe, tuple(inputs), None, f"{lost.stage}: {lost.how} while it {doing} {what}")
+    error = f"{lost.stage}: {lost.how} while it {doing} {what}"
+    return Judged(asked.recipe, tuple(asked.inputs), None, error, schedule=asked.schedule)
 
 
 def _serve(pipe: Connection) -> None:

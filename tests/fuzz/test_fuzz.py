@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from assay.core.dtypes import f32, f64, i64
 from assay.core.errors import UserError
 from assay.core.operators.registry import OPERATORS
 from assay.core.operators.samples import Like
-from assay.fuzz import campaign, cases
+from assay.frontends.capture import capture
+from assay.fuzz import campaign, cases, oracle
 from assay.fuzz.generate import LARGEST, operators, random_recipe, recipes, samples
 from assay.fuzz.oracle import Judged, draw_arrays, draw_many_arrays, judge_on
 from assay.fuzz.recipe import Call, Recipe, Ref, from_json, tensors
+from assay.fuzz.schedules import random_plan
 from assay.fuzz.shrink import shrink
 from assay.fuzz.worker import Judge, Worker
 from assay.semantics.compare import bits_equal
 from assay.semantics.inputs import KINDS
-from assay.transforms.pipeline import EXACT
+from assay.transforms.lower import lower
+from assay.transforms.pipeline import EXACT, optimise
 from assay.verify.layered import Report
 from tests.quality.faults import fault
 
@@ -247,11 +251,11 @@ class _StopsAfter(Judge):
 
     batches = 0
 
-    def judge(self, recipes: Any, seed: int, flags: Any = (), *, ends: bool = False) -> list[Judged]:
+    def judge(self, recipes: Any, seed: int, flags: Any = (), **how: Any) -> list[Judged]:
         self.batches += 1
         if self.batches > 2:
             raise KeyboardInterrupt
-        return super().judge(recipes, seed, flags, ends=ends)
+        return super().judge(recipes, seed, flags, **how)
 
 
 def test_a_killed_campaign_keeps_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,9 +312,61 @@ def test_a_case_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [p.name for p in path.parent.iterdir()] == ["x.assay"]
 
 
+@pytest.mark.cpp
+def test_a_case_keeps_the_number_of_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Worker() as worker:
+        (judged, chosen) = worker.judge([ADD_SUM, ADD_SUM], 0, schedules=[417, None])
+    assert [(j.ok, j.schedule) for j in (judged, chosen)] == [(True, 417), (True, None)]
+    path = tmp_path / "x.assay"
+    cases.write_case(path, cases.case_of(judged))
+    assert "# schedule: 417" in path.read_text().splitlines()
+    planned: list[int | None] = []
+    monkeypatch.setattr(oracle, "scheduled", lambda p, n, was=oracle.scheduled: (planned.append(n), was(p, n))[1])
+    cases.replay(cases.read_case(path))
+    cases.replay(replace(cases.read_case(path), schedule=None))
+    assert planned == [417, None]
+
+
+@pytest.mark.cpp
+def test_a_finding_of_a_drawn_plan_is_shrunk_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that only plan number 7 has; the plan that is chosen, and others, are right."""
+
+    def planned(final: Any, number: int | None, was: Any = oracle.scheduled) -> Any:
+        if number == 7:
+            raise ValueError("number 7")
+        return was(final, number)
+
+    monkeypatch.setattr(oracle, "scheduled", planned)
+    recipe, judge = random_recipe(5), Judge()
+    inputs = draw_many_arrays([recipe], 5)
+    right, wrong = judge.judge_on([recipe, recipe], [*inputs, *inputs], campaign.QUICK, schedules=[8, 7])
+    small = shrink(wrong, judge, flags=campaign.QUICK)
+    assert (right.ok, wrong.stage, small.stage, small.schedule) == (True, "schedule", "schedule", 7)
+    assert len(small.recipe.calls) == 1 < len(recipe.calls)
+
+
+def test_a_plan_is_drawn_from_its_number_and_nothing_else() -> None:
+    programs = [optimise(lower(capture(r, tuple(tensors(xs[0])), {}).graph))[-1].program
+                for r, xs in ((r, draw_many_arrays([r], s)[0]) for s in range(40, 44) for r in [random_recipe(s)])]  # fmt: skip
+    first = [random_plan(p, n) for n in range(6) for p in programs]
+    again = [random_plan(p, n) for n in reversed(range(6)) for p in reversed(programs)][::-1]
+    assert first == again
+    for k, p in enumerate(programs):
+        assert len({str([(x.tensors, x.schedule) for x in plan.kernels]) for _, plan in first[k :: len(programs)]}) > 2, p
+
+
+def test_one_program_in_twenty_is_compiled_as_those_of_users_are() -> None:
+    assert [(r.start, r.stop, campaign.pinned(r.start)) for r in campaign.batches(range(1950, 2450))] == [
+        (1950, 2000, False), (2000, 2100, True), (2100, 2300, False), (2300, 2450, False),
+    ]  # fmt: skip
+    assert sum(map(campaign.pinned, range(20_000))) == 1000
+    assert list(campaign.batches(range(3, 3))) == []
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (f"# schedule: first\n{IDENTITY}", "the line '# schedule: ...' is not JSON"),
         (f"# recipe: {{\n{IDENTITY}", "the line '# recipe: ...' is not JSON"),
         ('# recipe: {"inputs": 3}\nprogram f(x: f32[2]):\n  return x\n', "not a recipe"),
         (f'# inputs: [[{{"dtype": "f32", "shape": [2], "hex": "00"}}]]\n{IDENTITY}', "the line '# inputs: ...'"),

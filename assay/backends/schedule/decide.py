@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -62,13 +61,9 @@ class Candidate:
         return f"{self.choice.cost.seconds * 1e6:.1f} us, bound by {self.choice.cost.bound}"
 
 
-def choose(program: Program, target: Target, machine: Machine | None = None, *,
-           decide: Callable[[Decisions], None] = Decisions.search) -> tuple[Program, Plan]:  # fmt: skip
-    """The program (lets inlined, operands packed: bitwise) and the plan of its kernels, for the measured or another machine.
-
-    `decide` settles what is inlined, stored or kept in row buffers.
-    """
-    found = explore(program, target, machine, decide=decide)
+def choose(program: Program, target: Target, machine: Machine | None = None) -> tuple[Program, Plan]:
+    """The program (lets inlined, operands packed: bitwise) and the plan of its kernels, for the measured or another machine."""
+    found = explore(program, target, machine)
     chosen = [(group, candidates[0] if candidates else None) for group, candidates in found.groups]
     return assemble(found.program, chosen, found.log)
 
@@ -82,14 +77,13 @@ class Explored:
     log: tuple[str, ...]
 
 
-def explore(program: Program, target: Target, machine: Machine | None = None, *,
-            decide: Callable[[Decisions], None] = Decisions.search) -> Explored:  # fmt: skip
+def explore(program: Program, target: Target, machine: Machine | None = None) -> Explored:
     """What is computed together, and the ways to do it, best first."""
     model = _model(target) if machine is None else Model(machine)
     model.start()
     program = collapse(split_exact_folds(program))
     decisions = Decisions(program, model)
-    decide(decisions)
+    decisions.search()
     merged = [g.merged() for g in decisions.groups()]
     groups = [(g, candidates(g, model) if g.tensors[0].kind != "extern" else []) for g in merged]
     return Explored(program, groups, tuple(decisions.log))

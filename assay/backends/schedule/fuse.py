@@ -139,12 +139,15 @@ class Model:
         key = COARSE, self.signature(tensors, local)
         found = self.memory.get(key)
         if found is None:
-            summary = self.summary(tensors, local)
-            room = self.machine.l2 // 4
-            fits = all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
-            legal = summary.fillable and fits and leads_inside(tensors, local)
-            found = self.memory[key] = rank(summary, self.machine, COARSE) if legal else []
+            legal = self.fillable(tensors, local)
+            found = self.memory[key] = rank(self.summary(tensors, local), self.machine, COARSE) if legal else []
         return found
+
+    def fillable(self, tensors: tuple[T, ...], local: Local) -> bool:
+        """Whether the row buffers fit the cache and are filled, with rows that exist, where only axes are known."""
+        room = self.machine.l2 // 4
+        fits = all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
+        return fits and self.summary(tensors, local).fillable and leads_inside(tensors, local)
 
     def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
         """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""

@@ -231,7 +231,8 @@ def _carries(k: Summary, vector: int | None, big: list[int], *, wide: bool) -> I
     axes = sum(1 << a for a in big)
     if vector is None or k.rows or k.chained or len(k.folds) != len(k.tensors):
         return
-    if all(f.accumulators == 1 and f.place == axes and f.n == k.folds[0].n for f in k.folds):
+    nested = any(len(k.beside.get(f.var, ())) < at for at, f in enumerate(k.folds))  # one in another is whole before that begins
+    if not nested and all(f.accumulators == 1 and f.place == axes and f.n == k.folds[0].n for f in k.folds):
         for carry in (4, 8, 16, 64, 256) if wide else (8,):
             if 2 * carry <= k.folds[0].n:
                 yield carry

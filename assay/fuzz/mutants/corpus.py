@@ -19,21 +19,21 @@ from assay.verify.layered import Layer, Report, compare
 INPUTS = 5  # drawn for a program whose file has none; on the last one checks may fail
 
 
-def prepare(file: Path, reschedule: int | None) -> tuple[Shown, str]:
+def prepare(file: Path, schedule: int | None) -> tuple[Shown, str]:
     """The program of a case and what its passes make of it; `stage: what is not proved`, or nothing."""
     case = read_case(file)
     inputs = case.inputs[:2] or draw_many(case.program, INPUTS, 0)
     seen: list[Stage] = []
     try:
         final = optimise(case.program, observe=seen.append)[-1].program
-        return Shown(case.program, final, reschedule, inputs), fault(seen, reschedule)
+        return Shown(case.program, final, schedule, inputs), fault(seen, schedule)
     except Exception:  # the comparison will say at which stage
-        return Shown(case.program, seen[-1].program if seen else case.program, reschedule, inputs), ""
+        return Shown(case.program, seen[-1].program if seen else case.program, schedule, inputs), ""
 
 
 def compared(shown: Sequence[Shown]) -> list[Report | str]:
     """Every stage of each program against its meaning; `stage: error` where one raises."""
-    chosen: list[Any] = [_or_error("schedule", lambda x=x: scheduled(x.final, x.reschedule)) for x in shown]
+    chosen: list[Any] = [_or_error("schedule", lambda x=x: scheduled(x.final, x.schedule)) for x in shown]
     right = [c for c in chosen if not isinstance(c, str)]
     made = _or_error("emit", lambda: _built(right))
     if isinstance(made, str):  # which one is it?

@@ -21,9 +21,9 @@ from assay.fuzz.mutants.tolerance import TOLERANCES, Shown, tolerated
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from assay.fuzz.oracle import Judged
     from assay.fuzz.recipe import Recipe
     from assay.fuzz.worker import Judge
-    from assay.verify.layered import Arrays
 
 Tell: TypeAlias = Callable[[str], None]
 
@@ -60,14 +60,15 @@ class Outcome:
 
 def _by_audit(first: int, tell: Tell) -> Outcome | None:
     from assay.fuzz.audit import AUDITS, audit
-    from assay.fuzz.oracle import draw_many_arrays
+    from assay.fuzz.oracle import Judged, draw_many_arrays
 
     for part in AUDITS:
         tell(part)
         found = audit(part, AUDITED, first)
         if found is not None:
             recipes = drawn(range(BATCH))
-            return Outcome("", "audit", found.part, 0, 0, str(found), _tolerated(recipes, draw_many_arrays(recipes, 0)))
+            shown = [Judged(r, tuple(xs), None) for r, xs in zip(recipes, draw_many_arrays(recipes, 0), strict=True)]
+            return Outcome("", "audit", found.part, 0, 0, str(found), _tolerated(shown))
     return None
 
 
@@ -98,43 +99,40 @@ def drawn(seeds: range) -> list[Recipe]:
     return [random_recipe(s, joined=s % 2 == 1) for s in seeds]
 
 
-def batch(first: int) -> tuple[tuple[range, int | None], ...]:
-    """Numbers first .. first + BATCH - 1 of programs: half of them with the best schedules, half with random ones."""
+def batch(first: int) -> tuple[tuple[range, list[int] | None], ...]:
+    """Numbers first .. first + BATCH - 1 of programs, and of their plans: half of them have the best one, half a random one."""
     half = first + BATCH // 2
-    return (range(first, half), None), (range(half, first + BATCH), half)
+    return (range(first, half), None), (range(half, first + BATCH), [*range(half, first + BATCH)])
 
 
-def _by_programs(by: str, judge: Judge, seeds: range, trials: int, known: Sequence[int | str]) -> Outcome | None:
+def _by_programs(by: str, judge: Judge, seeds: range, schedules: list[int] | None, trials: int,
+                 known: Sequence[int | str]) -> Outcome | None:  # fmt: skip
     """The programs of these numbers, but for the `known` ones; of those judged wrong, one shows it, made small."""
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.shrink import shrink
 
-    judged = judge.judge(drawn(seeds), seeds.start, QUICK)
+    judged = judge.judge(drawn(seeds), seeds.start, QUICK, schedules=schedules)
     wrong = [(s, j) for s, j in zip(seeds, judged, strict=True) if not j.ok and not j.unsupported and s not in known]
     if not wrong:
         return None
     seed, one = wrong[0]
     builds = by == "proof" or one.stage in BACKEND
-    number = None if judge.reschedule is None else judge.reschedule + seed - seeds.start
-    small = shrink(one, type(judge)("cpp" if builds else "reference", reschedule=number), trials=trials, flags=QUICK)
+    small = shrink(one, type(judge)("cpp" if builds else "reference"), trials=trials, flags=QUICK)
     shown = str(small.report.witness) if small.report is not None else small.error
-    numbers = [None if judge.reschedule is None else judge.reschedule + s - seeds.start for s, _ in wrong[:WEAK]]
-    left = _tolerated([j.recipe for _, j in wrong[:WEAK]], [j.inputs for _, j in wrong[:WEAK]], numbers)
+    left = _tolerated([j for _, j in wrong[:WEAK]])
     return Outcome("", by, small.stage, seed + 1, len(small.recipe.calls), f"{small.recipe}\n{shown}", left)
 
 
-def _tolerated(recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]],
-               numbers: Sequence[int | None] = ()) -> tuple[str, ...]:  # fmt: skip
-    """The rules by which nothing is wrong with these programs, under these schedules (without any: the best)."""
+def _tolerated(judged: Sequence[Judged]) -> tuple[str, ...]:
+    """The rules by which nothing is wrong with these programs, on their inputs under their schedules."""
     from assay.examine import examine
     from assay.fuzz.recipe import tensors
 
     try:
-        made = [examine(r, tuple(tensors(xs[0]))) for r, xs in zip(recipes, inputs, strict=True)]
+        made = [examine(j.recipe, tuple(tensors(j.inputs[0]))) for j in judged]
     except Exception:
         return ()
-    shown = zip(made, numbers or [None] * len(made), inputs, strict=True)
-    return tolerated([Shown(e.program, e.final, number, xs) for e, number, xs in shown])
+    return tolerated([Shown(e.program, e.final, j.schedule, j.inputs) for e, j in zip(made, judged, strict=True)])
 
 
 def _by_cases(files: Sequence[Path], known: Sequence[int | str], tell: Tell) -> Outcome | None:
@@ -178,9 +176,9 @@ def control(programs: int, files: Sequence[Path]) -> list[int | str]:
     found: set[int] = set()
     wrong = dict.fromkeys(o.name for o in _cases(files, lambda _: None))
     for first in range(0, programs, BATCH):
-        for seeds, number in batch(first):
-            for judge in (Proofs(reschedule=number), Judge(reschedule=number)):
-                judged = judge.judge(drawn(seeds), seeds.start, QUICK)
+        for seeds, schedules in batch(first):
+            for judge in (Proofs(), Judge()):
+                judged = judge.judge(drawn(seeds), seeds.start, QUICK, schedules=schedules)
                 found.update(s for s, j in zip(seeds, judged, strict=True) if not j.ok and not j.unsupported)
     return [*sorted(found), *wrong]
 
@@ -216,8 +214,8 @@ def _search(mutant: Mutant, programs: int, files: Sequence[Path], trials: int, k
             return found
         for by, part, judge in (("proof", "validator", Proofs), ("comparison", "cpp", Judge)):
             tell(part)
-            for seeds, number in batch(first):
-                if (found := _by_programs(by, judge(reschedule=number), seeds, trials, known)) is not None:
+            for seeds, schedules in batch(first):
+                if (found := _by_programs(by, judge(), seeds, schedules, trials, known)) is not None:
                     return found
         if not first and (found := _by_cases(files, known, tell)) is not None:
             return found

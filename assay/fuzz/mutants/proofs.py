@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from assay.backends import cpp
 from assay.backends.build import FLAGS
@@ -22,16 +23,16 @@ class Proofs(Judge):
     """A recipe is wrong at the first stage whose program owes what does not hold, or is not proved equal to the one before."""
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
-                 ends: bool = False) -> list[Judged]:  # fmt: skip
-        first = self.reschedule
-        return [_judged(r, tuple(xs), None if first is None else first + k)
-                for k, (r, xs) in enumerate(zip(recipes, inputs, strict=True))]  # fmt: skip
+                 ends: bool = False, schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip
+        numbers = schedules or [None] * len(recipes)
+        return [replace(_judged(r, tuple(xs), number), schedule=number)
+                for r, xs, number in zip(recipes, inputs, numbers, strict=True)]  # fmt: skip
 
 
-def _judged(recipe: Recipe, inputs: tuple[Arrays, ...], reschedule: int | None) -> Judged:
+def _judged(recipe: Recipe, inputs: tuple[Arrays, ...], schedule: int | None) -> Judged:
     try:
         stages = examine(recipe, tuple(tensors(inputs[0]))).stages
-        error = fault(stages, reschedule)
+        error = fault(stages, schedule)
     except Unsupported as what:
         return Judged(recipe, inputs, None, f"capture: {what}", unsupported=True)
     except Exception:  # the comparison will say at which stage
@@ -39,10 +40,10 @@ def _judged(recipe: Recipe, inputs: tuple[Arrays, ...], reschedule: int | None) 
     return Judged(recipe, inputs, None, error) if error else Judged(recipe, inputs, Report(()))
 
 
-def fault(stages: Sequence[Stage], reschedule: int | None) -> str:
+def fault(stages: Sequence[Stage], schedule: int | None) -> str:
     """`stage: what is not proved`, or nothing."""
     programs = [(s.name, s.program) for s in stages]
-    chosen, plan = scheduled(programs[-1][1], reschedule)
+    chosen, plan = scheduled(programs[-1][1], schedule)
     if plan is not None:
         programs.append(("schedule", chosen))
     for (_, before), (name, after) in zip((programs[0], *programs), programs, strict=False):

@@ -17,7 +17,7 @@ class Shown(NamedTuple):
 
     source: Program
     final: Program
-    reschedule: int | None
+    schedule: int | None
     inputs: Sequence[Arrays]
 
 
@@ -71,7 +71,7 @@ def tolerated(shown: Sequence[Shown]) -> tuple[str, ...]:
 
     left = dict(TOLERANCES)
     try:
-        chosen = [scheduled(x.final, x.reschedule) for x in shown]
+        chosen = [scheduled(x.final, x.schedule) for x in shown]
         compiled = compile_many([p for p, _ in chosen], plans=[plan for _, plan in chosen], flags=QUICK)
         for x, executable in zip(shown, compiled, strict=True):
             for xs in x.inputs:

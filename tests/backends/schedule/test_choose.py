@@ -184,6 +184,17 @@ def test_column_sums_of_one_shape_share_a_kernel():
     assert any(len(k.tensors) == 2 and k.schedule.carry for k in ks)
 
 
+def test_a_sum_and_the_sum_of_what_it_is_taken_from_are_not_in_chunks_together():
+    """The second reads the first at each step: a kernel of both was chosen in chunks, which is not legal."""
+    x = m("x", 256, 64)
+    total = w.column_sum(x)
+    i, j = lang.axes((256, 64))
+    rest = lang.let((256, 64), op("sub", x[i, j], total[j]))
+    ks = kernels(whole(total, w.column_sum(rest)))
+    assert all(illegal(Placement(k), k.schedule, 8) is None for k in ks)
+    assert [len(k.tensors) for k in ks if k.schedule.carry] == [1, 1]
+
+
 def test_a_require_is_neither_inlined_nor_dropped():
     p = whole(w.gather(m("x", 500, 64), input("at", (1000,), dt.i64)))
     q, plan = entry(p, TARGET)

@@ -16,7 +16,7 @@ from assay.core.lang import E, const, convert, op
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-_LOW, _HALF = 0xFFFFFFFF, 0xFFFF
+_LOW = 0xFFFFFFFF
 
 Words = tuple[E, E, E, E]
 
@@ -51,17 +51,9 @@ def unsigned(word: E) -> E:
 
 
 def _product(m: int, word: E) -> tuple[E, E]:
-    """(high, low) 32 bits of m * word, both unsigned, from products of 16 by 16 bits, which never carry out of 32."""
-    high_m, low_m = m >> 16, m & _HALF
-    high, low = _upper(word), op("band", word, _HALF)
-    first = _upper(low * low_m) + high * low_m
-    second = low * high_m + op("band", first, _HALF)
-    return high * high_m + _upper(first) + _upper(second), word * const(m, dt.i32)
-
-
-def _upper(word: E) -> E:
-    """The upper 16 bits of a word, unsigned."""
-    return op("band", word >> 16, _HALF)
+    """(high, low) 32 bits of m * word, both unsigned."""
+    factor = const(m, dt.i32)
+    return op("umulhi", word, factor), word * factor
 
 
 def uniform(w: Words, dtype: dt.DType) -> E:

@@ -124,6 +124,21 @@ def _interval_bor(a: Interval, b: Interval) -> Interval:
     return (max(a[0], b[0]), m) if a[0] >= 0 and b[0] >= 0 else (-m - 1, m)
 
 
+def _interval_umulhi(a: Interval, b: Interval) -> Interval:
+    """From the products of the ends, which grow with both; everything where the sign bit is not the same at both."""
+    lo, hi = (x * y >> 32 for x, y in zip(_unsigned(a), _unsigned(b), strict=True))
+    if lo < 1 << 31 <= hi:
+        return dt.i32.lo, dt.i32.hi
+    return (lo, hi) if hi < 1 << 31 else (lo - (1 << 32), hi - (1 << 32))
+
+
+def _unsigned(a: Interval) -> Interval:
+    """The interval of i32 values read as unsigned: everything where it holds numbers of both signs."""
+    if a[0] < 0 <= a[1]:
+        return 0, (1 << 32) - 1
+    return a if a[0] >= 0 else (a[0] + (1 << 32), a[1] + (1 << 32))
+
+
 def _above(a: Interval, b: Interval) -> int:
     """2**k - 1 that is >= |x| of every x in both intervals (a bit mask that holds them)."""
     return (1 << max(abs(x).bit_length() for x in (*a, *b))) - 1
@@ -166,6 +181,11 @@ def _shr(a: Any, n: Any) -> Any:
     last = np.asarray(8 * a.dtype.itemsize - 1, n.dtype)
     shifted = np.right_shift(a, np.where(inside, n, last))
     return shifted if a.dtype.kind == "i" else np.where(inside, shifted, np.zeros((), a.dtype))
+
+
+def _umulhi(a: Any, b: Any) -> Any:
+    product = np.multiply(*(x.view(np.uint32).astype(np.uint64) for x in (a, b)))
+    return np.right_shift(product, np.uint64(32)).astype(np.uint32).view(np.int32)
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -261,6 +281,10 @@ scalar("shl", "x n", types=same(*INTEGERS), doc="x * 2**n, wrapping; 0 for n < 0
        numpy=_shl, cases=[(7, 1, 14), (7, 64, 0), (7, -1, 0)])  # fmt: skip
 scalar("shr", "x n", types=same(*INTEGERS), doc="floor(x / 2**n); n < 0 or n >= width leaves the sign (0 or -1).",
        numpy=_shr, cases=[(7, 1, 3), (-7, 70, -1), (7, -1, 0)])  # fmt: skip
+scalar("umulhi", "x y", types=same(dt.i32), doc="The upper 32 bits of x * y, all read as unsigned 32-bit integers.",
+       numpy=_umulhi, range=_interval_umulhi,
+       cases=[(-1, -1, -2), (-(2**31), -(2**31), 2**30), (2**31 - 1, 2**31 - 1, 2**30 - 1), (-1, 1, 0), (-1, 2, 1),
+              (1 << 16, 1 << 16, 1), (-(2**31), 2, 1), (0, -1, 0), (-766435501, -845247145, -1460848572)])  # fmt: skip
 scalar("select", "c x y", types=_select_types, doc="x where c holds, else y; a choice of bits.",
        numpy=np.where, range=lambda c, a, b: (min(a[0], b[0]), max(a[1], b[1])),
        cases=[(True, 1.0, 2.0, 1.0), (False, nan, -0.0, -0.0)])  # fmt: skip

@@ -109,6 +109,10 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 COMPARE = tuple(COMPARISONS)
 
 
+def _binary(d: DType) -> tuple[str, ...]:
+    return (*BINARY, "umulhi") if d is dt.i32 else BINARY
+
+
 def _expression(rng: random.Random, leaves: dict[DType, list[E]], d: DType, depth: int) -> E:
     if depth == 0 or rng.random() < 0.15:
         return rng.choice(leaves[d])
@@ -121,7 +125,7 @@ def _expression(rng: random.Random, leaves: dict[DType, list[E]], d: DType, dept
         return convert(_expression(rng, leaves, rng.choice(INTEGERS), depth - 1), d)
     if kind == 2:
         return op(rng.choice(UNARY), _expression(rng, leaves, d, depth - 1))
-    return op(rng.choice(BINARY), *(_expression(rng, leaves, d, depth - 1) for _ in range(2)))
+    return op(rng.choice(_binary(d)), *(_expression(rng, leaves, d, depth - 1) for _ in range(2)))
 
 
 def _readable(rng: random.Random, leaves: dict[DType, list[E]], d: DType, depth: int) -> E:
@@ -159,7 +163,7 @@ def _small_intervals(rng: random.Random) -> Contradiction | None:
         ends = ends[:: rng.choice((1, -1))]
 
     shape = tuple(high - low + 1 for low, high in ends)
-    name = rng.choice((*UNARY, *BINARY, *COMPARE, "select"))
+    name = rng.choice((*UNARY, *_binary(d), *COMPARE, "select"))
     made: list[E] = []
 
     def body(*at: Ix) -> E:

@@ -141,7 +141,7 @@ def fold_of(e: E) -> Fold:
     return found
 
 
-COMMUTATIVE = frozenset(("add", "mul", "max", "min", "and", "or", "band", "bor", "bxor"))
+COMMUTATIVE = frozenset(("add", "mul", "max", "min", "and", "or", "band", "bor", "bxor", "umulhi"))
 """Rows whose two arguments may change places, bit for bit (NaNs identified)."""
 
 

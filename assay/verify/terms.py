@@ -44,6 +44,8 @@ def interpreted(e: E) -> bool:
         return e.args[1].op == "const" and 0 <= e.args[1].lo < e.dtype.bits
     if e.op == "band":
         return bool(_mask(e.args[0]) or _mask(e.args[1]))
+    if e.op == "umulhi":
+        return min(x.lo for x in e.args) >= 0  # read as signed or as unsigned, they are the same numbers
     r = TABLE.get(e.op)
     return r is not None and r.kind == "named" and not any(a.dtype.is_float for a in e.args)
 
@@ -307,6 +309,9 @@ class Reading:
     def _band(self, e: E, x: Any, y: Any) -> Any:
         m = _mask(e.args[1])
         return self.algebra.mod(x if m else y, self.algebra.integer(m or _mask(e.args[0])))
+
+    def _umulhi(self, _: E, x: Any, y: Any) -> Any:
+        return self.algebra.floordiv(x * y, self.algebra.integer(1 << 32))
 
     def _convert(self, e: E, x: Any) -> Any:
         if e.args[0].dtype is dt.bool_:

@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core import functions as functions  # it fills the scalar table
-from assay.core import lang
+from assay.core import lang, philox
 from assay.core.dtypes import DType
 from assay.core.lang import (
     E,
@@ -329,6 +329,18 @@ def masks() -> Program:
 
 
 @case
+def random_words() -> Program:
+    """The rounds of Philox in lanes (a counter for each element), and its multiplication in lanes and in scalars."""
+    state, a, b = lang.input("state", (2,), dt.i64), lang.input("a", (3, 37), dt.i32), lang.input("b", (3, 37), dt.i32)
+    return program([state, a, b], [
+        tensor((3, 37), lambda i, j: philox.words(state[0], state[1], index(37 * i + j))[3]),
+        tensor((3, 37), lambda i, j: op("umulhi", a[i, j], b[i, j])),
+        tensor((3, 37), lambda i, j: op("umulhi", a[i, j], b[i, 0])),
+        tensor((3,), lambda i: op("umulhi", a[i, 0], b[i, 0])),
+    ])  # fmt: skip
+
+
+@case
 def integer_arithmetic() -> Program:
     inputs, outputs = [], []
     for d in dt.INTEGERS:
@@ -337,6 +349,8 @@ def integer_arithmetic() -> Program:
         for name in ("add", "sub", "mul", "floordiv", "mod", "max", "min", "band", "bor", "bxor", "shl", "shr", "lt", "le"):
             outputs.append(tensor((2, 23), lambda i, j, n=name, a=a, b=b: op(n, a[i, j], b[i, j])))
         outputs += [mapped(a, lambda v, n=n: op(n, v)) for n in ("neg", "abs", "bnot")]
+        if d is dt.i32:
+            outputs += [tensor((2, 23), lambda i, j, a=a, b=b: op("umulhi", a[i, j], b[i, j]))]
         outputs.append(tensor((2,), lambda i, a=a, d=d: total(23, lambda k: a[i, k] * a[i, k], d)))
         outputs.append(tensor((2, 23), lambda i, j, d=d: index(3 * i + j, d)))
     return program(inputs, outputs)

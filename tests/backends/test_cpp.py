@@ -121,13 +121,26 @@ def test_many_random_programs_and_plans(start: int) -> None:
     assert random_programs_differ(range(start, start + 50)) == []
 
 
-@pytest.mark.parametrize("width", [16, 64])
-def test_bits_on_other_widths_of_vectors(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+MIXED = ("relu_sum", "masks", "gather", "transposes", "conv2d_stride", "bf16_chain", "argmax", "matmul_f64")
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "features"),
+    [
+        (MIXED, 16, ("vector", "rowvec")),
+        (MIXED, 64, ("jam", "transpose")),
+        (("random_words",), 16, ("vector",)),
+        (("random_words",), 32, ("vector",)),
+        (("random_words",), 64, ("vector",)),
+    ],
+)
+def test_bits_on_other_widths_of_vectors(names: tuple[str, ...], width: int, features: tuple[str, ...],
+                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     other = replace(host(), bytes=width, instructions="lanes")
     for module in (cpp, plans):
         monkeypatch.setattr(module, "host", lambda: other)
-    programs = build(("relu_sum", "masks", "gather", "transposes", "conv2d_stride", "bf16_chain", "argmax", "matmul_f64"))
-    for feature in ("jam", "transpose") if width == 64 else ("vector", "rowvec"):
+    programs = build(names)
+    for feature in features:
         made = compile_many(list(programs.values()), plans=[plan(p, feature) for p in programs.values()], threads=2)
         bad = {n: found for (n, p), e in zip(programs.items(), made, strict=True) if (found := differs(e, p, arrays(p)))}
         assert bad == {}
@@ -137,7 +150,7 @@ def test_bits_on_other_widths_of_vectors(width: int, monkeypatch: pytest.MonkeyP
 def test_avx512_text_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = replace(host(), bytes=64, registers=32, instructions="avx512")
     monkeypatch.setattr(plans, "host", lambda: other)
-    programs = build(("gelu", "masks", "conv2d_pad", "bf16_chain", "f16_chain", "requires_hold", "transposes"))
+    programs = build(("gelu", "masks", "conv2d_pad", "bf16_chain", "f16_chain", "requires_hold", "transposes", "random_words"))
     parts = [cpp.emit_program(proven(p), plan(p, "vector"), other, n) for n, p in programs.items()]
     flags = ("-march=skylake-avx512", "-O1", "-std=c++17", "-w", "-S", "-x", "c++", "-")
     command = [compiler()[0], *flags, "-o", str(tmp_path / "a.s")]

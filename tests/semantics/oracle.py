@@ -283,6 +283,6 @@ INTS = {
     "add": plus, "sub": lambda x, y: x - y, "mul": times, "neg": lambda x: -x, "abs": abs, "max": max, "min": min,
     "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
     "band": lambda x, y: x & y, "bor": lambda x, y: x | y, "bxor": lambda x, y: x ^ y, "bnot": lambda x: ~x,
-    "shl": shl, "shr": shr,
+    "shl": shl, "shr": shr, "umulhi": lambda x, y: (x % 2**32) * (y % 2**32) // 2**32,
 }  # fmt: skip
 SIZED = frozenset(("shl", "shr"))

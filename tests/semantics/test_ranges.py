@@ -150,7 +150,7 @@ def numbers(draw, d, depth=3):
         return op(draw(st.sampled_from(["neg", "abs", "bnot", "stop", "relu"])), a)
     if k == 3:
         return select(draw(conditions(d, depth - 1)), a, draw(numbers(d, depth - 1)))
-    return op(draw(st.sampled_from(ARITHMETIC)), a, draw(numbers(d, depth - 1)))
+    return op(draw(st.sampled_from([*ARITHMETIC, *(["umulhi"] if d is i32 else [])])), a, draw(numbers(d, depth - 1)))
 
 
 @st.composite

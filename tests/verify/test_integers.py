@@ -8,13 +8,13 @@ import pytest
 
 import assay.core.functions  # noqa: F401
 from assay.core import dtypes as dt
-from assay.core.index import ix, variable
+from assay.core.index import Ix, ix, variable
 from assay.core.lang import E, as_index, const, convert, index, input, op, select
 from assay.core.row import TABLE
 from assay.semantics.ranges import Facts
 from assay.verify import integers
 from assay.verify.integers import Answer, Goal, Question, decide, split
-from assay.verify.terms import Z3, Numpy, Quotients, Reading
+from assay.verify.terms import Z3, Numpy, Quotients, Reading, interpreted
 
 N = input("n", (4,), dt.i64)
 B = input("b", (4,), dt.i8)
@@ -92,6 +92,33 @@ def test_z3_agrees_with_every_point(algebra: type[Z3], seed: int) -> None:
     outcome, point = integers.ask_z3(algebra(), q, simple=True, negated_goal=True)
     assert outcome in (("unsat",) if counterexample is None else ("sat",))
     assert (point is None) == (counterexample is None)
+
+
+def upper(a: Ix, b: Ix | int) -> E:
+    return op("umulhi", *(convert(index(x), dt.i32) for x in (a, b)))
+
+
+@pytest.mark.parametrize(("e", "twice"), [(upper(I, 0x7FFFFFF1), I), (upper(I * 400000000, J * 11 + 3), J * 11 + 3)])
+def test_an_upper_half_of_a_product_is_read_where_no_number_is_negative(e: E, twice: Ix) -> None:
+    """x * y / 2**32 is below y / 2 for x below 2**31."""
+    assert interpreted(e)
+    claims = [op("le", convert(e, dt.i64) * 2, index(twice)), op("lt", convert(e, dt.i64) * 2, index(twice - 3))]
+    for claim, verdict in zip(claims, ("unsat", "sat"), strict=True):
+        q = Question(Goal(condition=claim), ())
+        for point in ({a: rng.randint(lo, hi) for a, (lo, hi) in q.atoms.items()} for rng in map(random.Random, range(20))):
+            reading = Reading(Numpy(q.wide), {a: np.array(x, object if q.wide else np.int64) for a, x in point.items()})
+            reading.read(q.nodes)
+            assert int(reading.known[e]) == direct(e, point)  # type: ignore[arg-type]
+        assert (q.exhausted[1] is None) == (verdict == "unsat")
+        for algebra in (Z3, Quotients):
+            assert integers.ask_z3(algebra(), q, simple=True, negated_goal=True)[0] == verdict
+
+
+def test_an_upper_half_of_a_product_with_negative_numbers_is_opaque() -> None:
+    """-1 is 2**32 - 1 there."""
+    e = upper(I - 1, 3)
+    assert not interpreted(e)
+    assert (e.lo, e.hi) == (0, 2)
 
 
 def test_the_order_of_steps() -> None:

@@ -28,6 +28,7 @@ def prelude(target: Target) -> str:
     names = [f"v{k}" for k in range(w)]
     holes = {
         "@iotalo": range(h), "@iotahi": range(h, w), "@iota": range(w), "@lo": range(h), "@hi": range(h, w), "@all": range(w),
+        "@odd": [k * w + i for i in range(1, w, 2) for k in (0, 1)], "@up": [i for i in range(1, w, 2) for _ in (0, 1)],
         "@x8": ["x"] * w, "@x4": ["x"] * h, "@dargs": [f"double {n}" for n in names], "@largs": [f"long {n}" for n in names],
         "@v4": names[:h], "@w4": names[h:],
     }  # fmt: skip

@@ -38,7 +38,8 @@ TYPES: dict[DType, Spelling] = {
 _COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "band": "&", "bor": "|", "bxor": "^"}
 _CALL = {"fma": "fma_", "sqrt": "sqrt_", "abs": "abs_", "floor": "floor_", "ceil": "ceil_", "trunc": "trunc_",
-         "round": "roundeven_", "max": "max_", "min": "min_", "floordiv": "fdiv_", "mod": "fmod_"}  # fmt: skip
+         "round": "roundeven_", "max": "max_", "min": "min_", "floordiv": "fdiv_", "mod": "fmod_",
+         "umulhi": "umulhi_"}  # fmt: skip
 _MASKS = {"and": "{0}&{1}", "or": "{0}|{1}", "max": "{0}|{1}", "min": "{0}&{1}", "not": "~{0}", "lt": "~{0}&{1}",
           "le": "~{0}|{1}", "eq": "~({0}^{1})", "ne": "{0}^{1}", "select": "({0}&{1})|(~{0}&{2})"}  # fmt: skip
 _WRAPS = frozenset(("add", "sub", "mul", "neg", "abs", "shl", "bnot", "floordiv"))

@@ -57,6 +57,7 @@ class Prices:
             "floordiv": Price(count=12 * m.lanes, latency=25), "mod": Price(count=14 * m.lanes, latency=28),
             "max": Price(add=m.cmp_t, count=1, latency=1.0), "min": Price(add=m.cmp_t, count=1, latency=1.0),
             "shl": Price(count=3, latency=3.0), "shr": Price(count=3, latency=3.0),
+            "umulhi": Price(mul=2 * m.mul_t, count=6, latency=m.mul_l + 3.0),
         }  # fmt: skip
         self._whole = whole
         self._known: dict[tuple[str | DType, ...], Price] = {}

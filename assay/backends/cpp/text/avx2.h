@@ -23,3 +23,4 @@ AI void ntD(double*p,const D&v){__builtin_ia32_movntpd256(p,v.a);__builtin_ia32_
 AI void fence(){__builtin_ia32_sfence();}
 AI F fma_(F a,F b,F c){return __builtin_ia32_vfmaddps256(a,b,c);}
 AI DH fma_(DH a,DH b,DH c){return __builtin_ia32_vfmaddpd256(a,b,c);}
+AI LH even_products(I x,I y){return (LH)__builtin_ia32_pmuludq256(x,y);}

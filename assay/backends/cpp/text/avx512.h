@@ -20,3 +20,4 @@ AI void ntD(double*p,const D&v){__builtin_ia32_movntpd512(p,v.a);__builtin_ia32_
 AI void fence(){__builtin_ia32_sfence();}
 AI F fma_(F a,F b,F c){return __builtin_ia32_vfmaddps512_mask(a,b,c,-1,4);}
 AI DH fma_(DH a,DH b,DH c){return __builtin_ia32_vfmaddpd512_mask(a,b,c,-1,4);}
+AI LH even_products(I x,I y){return (LH)__builtin_ia32_pmuludq512_mask(x,y,QH{},-1);}

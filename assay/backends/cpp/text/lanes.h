@@ -21,3 +21,4 @@ ML(mlF,float,F) ML(mlI,int,I) ML(mlD,double,D) ML(mlL,long,L)
 AI void fence(){}
 AI F fma_(F a,F b,F c){F r;for(int l=0;l<@W;l++)r[l]=__builtin_fmaf(a[l],b[l],c[l]);return r;}
 AI DH fma_(DH a,DH b,DH c){DH r;for(int l=0;l<@H;l++)r[l]=__builtin_fma(a[l],b[l],c[l]);return r;}
+AI LH even_products(I x,I y){return ((LH)x&0xffffffff)*((LH)y&0xffffffff);}

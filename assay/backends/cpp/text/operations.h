@@ -23,6 +23,9 @@ AI L fdiv_(const L&x,const L&y){L r;for(int l=0;l<@H;l++){r.a[l]=fdiv_(x.a[l],y.
 AI L fmod_(const L&x,const L&y){L r;for(int l=0;l<@H;l++){r.a[l]=fmod_(x.a[l],y.a[l]);r.b[l]=fmod_(x.b[l],y.b[l]);}return r;}
 template<class T> AI T shl_(T x,T n,int w){return (unsigned long)n<(unsigned long)w?(T)((unsigned long)x<<n):0;}
 template<class T> AI T shr_(T x,T n,int w){return (unsigned long)n<(unsigned long)w?x>>n:x<0?-1:0;}
+// upper halves of unsigned products: those of the even lanes, and those of the odd ones moved there
+AI int umulhi_(int x,int y){return (int)((unsigned long)(unsigned)x*(unsigned)y>>32);}
+AI I odd(I x){return SH(x,x,@up);} AI I umulhi_(I x,I y){I a=(I)even_products(x,y),b=(I)even_products(odd(x),odd(y));return SH(a,b,@odd);}
 AI I inside(I n,int w){return (I)((U)n<(unsigned)w);}
 AI I shl_(I x,I n,int w){return (x<<(n&31))&inside(n,w);} AI I shr_(I x,I n,int w){return x>>(inside(n,w)?n:bI(31));}
 AI LH shl_(LH x,LH n){return (x<<(n&63))&(LH)((n>=0)&(n<64));} AI LH shr_(LH x,LH n){LH in=(n>=0)&(n<64);return x>>(in?n:(n&0)+63);}

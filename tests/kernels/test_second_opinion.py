@@ -7,7 +7,7 @@ import pytest
 from assay.kernels import deciding, prove
 from assay.kernels.eliminate import Budget
 from assay.kernels.terms import Cond
-from assay.verify.integers import _check
+from assay.verify.integers import ask_z3
 from assay.verify.terms import Z3
 from tests.kernels.launches import KERNELS
 
@@ -27,6 +27,6 @@ def test_z3_refutes_no_elimination(kernel: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(deciding, "_proved", recorded)
     monkeypatch.setattr(deciding, "_quick", {})
     prove(KERNELS[kernel], kernel)
-    outcomes = [_check(Z3(), deciding.KernelQuestion(*q), simple=True, negated_goal=True)[0] for q in found]
+    outcomes = [ask_z3(Z3(), deciding.KernelQuestion(*q), simple=True, negated_goal=True)[0] for q in found]
     assert "sat" not in outcomes
     assert "unsat" in outcomes or not outcomes

@@ -17,7 +17,7 @@ from assay.fuzz.shrink import MOST_TRIALS, shrink
 from assay.fuzz.worker import Judge, Worker
 from assay.verify.verdict import NOTHING_RAN, OK
 
-BATCH = 200  # programs in one C++ file
+BATCH = 400  # programs in one C++ file
 LOST_TRIALS, LOST_LIMIT = 20, 10.0  # to shrink a program that ends or holds its process; seconds until it counts as hanging
 PINNED, PINNED_EVERY = 100, 2000  # of so many programs the first 100 are compiled as users' programs are, every stage run
 QUICK = (*FLAGS, "-O0", "-DAI=static inline", "-fno-exceptions", "-fno-asynchronous-unwind-tables",

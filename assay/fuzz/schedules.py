@@ -26,7 +26,7 @@ from assay.core.lang import Program, T
 from assay.transforms.split import split_exact_folds
 
 ATTEMPTS = 20
-ROOM = 30  # values that the body of a kernel computes at a time, with all their copies; one without copies may be larger
+ROOM = 16  # values that the body of a kernel computes at a time, with all their copies; one without copies may be larger
 PRICE = 50  # what a kernel counts for in the work of a search
 CHANGED = 0.4  # of the lets
 

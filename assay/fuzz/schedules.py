@@ -74,9 +74,16 @@ class _Chance(Model):
             self.spent += PRICE
             look = [self.number, *((t.kind, t.shape, t.dtype.name, len(t.reads)) for t in tensors), *(lead for _, lead in local)]
             drawn = zlib.crc32(repr(look).encode()) / 2**32  # and not the next of a sequence: a search may ask in any order
-            found = drawn if not local or self.fillable(tensors, local) else math.inf
+            found = drawn if not local or self._has_schedule(tensors, local) else math.inf
             self._drawn[tensors, local] = found
         return found
+
+
+    def _has_schedule(self, tensors: tuple[T, ...], local: Local) -> bool:
+        """Whether the row buffers can be filled by the plain schedule, which asks the least of them."""
+        if not self.fillable(tensors, local):
+            return False
+        return illegal(Placement(Kernel(tensors, local=local)), Schedule(), self.machine.lanes) is None
 
 
 @cache

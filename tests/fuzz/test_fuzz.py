@@ -486,3 +486,12 @@ def test_a_view_that_no_strides_express_is_no_program() -> None:
     (judged,) = judge_on([recipe], draw_many_arrays([recipe], 0), backend="reference")
     assert judged.unsupported
     assert "view_as to [3, 2]: no strides express it over [2, 3] with strides [1, 2]" in judged.error
+
+
+@pytest.mark.cpp
+def test_plans_are_drawn_only_of_kernels_whose_row_buffers_can_be_filled() -> None:
+    x = Like((1, 2, 16, 4), f32)
+    attention = Call("scaled_dot_product_attention.default", (Ref(0), Ref(1), Ref(2), None, 0.0, True, None, False))
+    recipe = Recipe((x, x, x), (attention,), (Ref(3),))
+    judged = judge_on([recipe] * 4, draw_many_arrays([recipe] * 4, 0), flags=campaign.QUICK, schedules=[918, 1, 2, 3])
+    assert [j.ok for j in judged] == [True] * 4, [j.error for j in judged]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.core.lang import E, const, op, select
+from assay.core.mathlib import slopes
 from assay.core.row import same
 from assay.core.scalar import NUMBERS, inf, nan, scalar
 
@@ -12,5 +13,5 @@ def _relu(x: E) -> E:
 
 
 scalar("relu", "x", types=same(*NUMBERS), doc="x where x > 0, else +0; NaN stays.  The derivative at 0 is 0.",
-       define=_relu, range=lambda a: (max(a[0], 0), max(a[1], 0)),
+       define=_relu, lin=slopes.relu, range=lambda a: (max(a[0], 0), max(a[1], 0)),
        cases=[(1.5, 1.5), (-1.0, 0.0), (-0.0, 0.0), (nan, nan), (inf, inf)])  # fmt: skip

@@ -7,6 +7,8 @@ A row declares a scalar function once, with its readings side by side.  Columns:
     define   the composition of primitive rows that IS the meaning (named rows); called with E nodes
     range    interval of an integer result from the intervals of the arguments, before wrapping
     monoid   the neutral element and the algebraic laws that hold bit for bit, where the row is a fold's step
+    lin      the derivative: (arguments..., result) -> one linear map (`Linear`) for each argument.  A scalar linear map is
+             its own transpose, so one column carries tangents and cotangents.  It is not asked on integers: they have none
     cases    (arguments..., result) literals, never empty
     ulp      measured worst error by dtype, in units in the last place (docs/accuracy.md); 0.5 means correctly rounded
 
@@ -24,8 +26,21 @@ from assay.core.errors import Unsupported, UserError
 
 Interval: TypeAlias = tuple[int, int]
 Types: TypeAlias = Callable[..., DType]
+Linear: TypeAlias = "Callable[[Any], Any] | Where | None"
+Derivative: TypeAlias = Callable[..., tuple[Linear, ...]]
 
 PRIMITIVE, NAMED, DERIVED = "primitive", "named", "derived"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The linear map c -> c where `condition` (a bool node) holds, else 0.
+
+    It is no product: what does not pass is 0 though c be infinite or NaN, and conditions are kept apart from values until a
+    derivative is stored, so that the branch of a `select` that is not taken contributes nothing, whatever its slope is there.
+    """
+
+    condition: Any
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,7 @@ class Row:
     define: Callable[..., Any] | Unsupported
     range: Callable[..., Interval] | Unsupported
     monoid: Monoid | Unsupported
+    lin: Derivative | Unsupported
     cases: tuple[tuple[Any, ...], ...]
     ulp: Mapping[str, float] = field(default_factory=dict)
 

@@ -18,18 +18,23 @@ from assay.core import dtypes as dt
 from assay.core.dtypes import COMPUTED, INTEGERS, DType
 from assay.core.errors import Unsupported, UserError
 from assay.core.fma import fma32, fma64
-from assay.core.row import DERIVED, NAMED, PRIMITIVE, TABLE, Interval, Monoid, Row, same, to
+from assay.core.mathlib import slopes
+from assay.core.row import DERIVED, NAMED, PRIMITIVE, TABLE, Derivative, Interval, Monoid, Row, same, to
 
 NUMBERS = (*COMPUTED, *INTEGERS)
 ANY = (*dt.DTYPES.values(),)
 inf, nan = math.inf, math.nan
+NO_DERIVATIVE = Unsupported("integers and booleans have no derivative")
 
 
 def scalar(name: str, params: str, *, types: Callable[..., DType], doc: str, cases: list[tuple[Any, ...]],
            numpy: Callable[..., Any] | None = None, define: Callable[..., Any] | None = None, derived: bool = False,
            range: Callable[..., Interval] | None = None, monoid: Monoid | None = None,
-           ulp: dict[str, float] | None = None) -> Row:  # fmt: skip
-    """Declare one row.  Exactly one of `numpy` (primitive) and `define` (named, or derived) says what it means."""
+           lin: Derivative | Unsupported | None = None, ulp: dict[str, float] | None = None) -> Row:  # fmt: skip
+    """Declare one row.  Exactly one of `numpy` (primitive) and `define` (named, or derived) says what it means.
+
+    A derived row has the derivatives of the rows it is made of; every other states `lin`.
+    """
     kind = PRIMITIVE if numpy is not None else DERIVED if derived else NAMED
     row = Row(
         name, tuple(params.split()), kind, types, doc,
@@ -37,10 +42,11 @@ def scalar(name: str, params: str, *, types: Callable[..., DType], doc: str, cas
         define or Unsupported(f"{name} is primitive"),
         range or Unsupported(f"{name} has no integer interval"),
         monoid or Unsupported(f"{name} is not the operation of a monoid"),
+        lin or Unsupported(f"{name} is made of other rows, which have derivatives"),
         tuple(cases), ulp or {},
     )  # fmt: skip
-    if name in TABLE or not cases or (numpy is None) == (define is None):
-        raise UserError(f"scalar row {name}: a new name, at least one case, and one of numpy and define are needed")
+    if name in TABLE or not cases or (numpy is None) == (define is None) or (lin is None) != derived:
+        raise UserError(f"scalar row {name}: needs a new name, a case, one of numpy and define, and lin unless it is derived")
     TABLE[name] = row
     return row
 
@@ -213,80 +219,87 @@ def _always(_: DType) -> bool:
 scalar("add", "x y", types=same(*NUMBERS), doc="x + y, rounded to nearest even; integers wrap.",
        numpy=np.add, range=lambda a, b: (a[0] + b[0], a[1] + b[1]),
        monoid=Monoid(lambda d: -0.0 if d.is_float else 0, _not_float),
-       cases=[(1.0, 2.0, 3.0), (-0.0, 0.0, 0.0), (-0.0, -0.0, -0.0), (inf, -inf, nan)])  # fmt: skip
+       lin=slopes.add, cases=[(1.0, 2.0, 3.0), (-0.0, 0.0, 0.0), (-0.0, -0.0, -0.0), (inf, -inf, nan)])  # fmt: skip
 scalar("sub", "x y", types=same(*NUMBERS), doc="x - y, rounded to nearest even; integers wrap.",
        numpy=np.subtract, range=lambda a, b: (a[0] - b[1], a[1] - b[0]),
-       cases=[(1.0, 2.0, -1.0), (-0.0, 0.0, -0.0), (inf, inf, nan)])  # fmt: skip
+       lin=slopes.sub, cases=[(1.0, 2.0, -1.0), (-0.0, 0.0, -0.0), (inf, inf, nan)])  # fmt: skip
 scalar("mul", "x y", types=same(*NUMBERS), doc="x * y, rounded to nearest even; integers wrap.",
        numpy=np.multiply, range=_corners(lambda x, y: x * y),
        monoid=Monoid(lambda d: 1, _not_float),
-       cases=[(3.0, 2.0, 6.0), (-0.0, 2.0, -0.0), (inf, 0.0, nan)])  # fmt: skip
+       lin=slopes.mul, cases=[(3.0, 2.0, 6.0), (-0.0, 2.0, -0.0), (inf, 0.0, nan)])  # fmt: skip
 scalar("div", "x y", types=same(*COMPUTED), doc="x / y, rounded to nearest even.",
-       numpy=np.divide, cases=[(1.0, 0.0, inf), (1.0, -0.0, -inf), (0.0, 0.0, nan), (3.0, 2.0, 1.5)])  # fmt: skip
+       numpy=np.divide, lin=slopes.div, cases=[(1.0, 0.0, inf), (1.0, -0.0, -inf), (0.0, 0.0, nan), (3.0, 2.0, 1.5)])  # fmt: skip
 scalar("fma", "x y z", types=same(*COMPUTED), doc="x * y + z with one rounding.",
-       numpy=_fma, cases=[(2.0, 3.0, 4.0, 10.0), (inf, 0.0, 1.0, nan), (-0.0, 0.0, -0.0, -0.0)])  # fmt: skip
+       numpy=_fma, lin=slopes.fma, cases=[(2.0, 3.0, 4.0, 10.0), (inf, 0.0, 1.0, nan), (-0.0, 0.0, -0.0, -0.0)])  # fmt: skip
 scalar("neg", "x", types=same(*NUMBERS), doc="-x (floats: the sign bit flips; integers wrap).",
-       numpy=np.negative, range=lambda a: (-a[1], -a[0]), cases=[(1.0, -1.0), (0.0, -0.0), (inf, -inf)])  # fmt: skip
+       numpy=np.negative, range=lambda a: (-a[1], -a[0]),
+       lin=slopes.neg, cases=[(1.0, -1.0), (0.0, -0.0), (inf, -inf)])  # fmt: skip
 scalar("abs", "x", types=same(*NUMBERS), doc="|x| (floats: the sign bit clears; integers wrap).",
-       numpy=np.abs, range=_interval_abs, cases=[(-1.5, 1.5), (-0.0, 0.0), (-inf, inf)])  # fmt: skip
+       numpy=np.abs, range=_interval_abs, lin=slopes.abs, cases=[(-1.5, 1.5), (-0.0, 0.0), (-inf, inf)])  # fmt: skip
 scalar("sqrt", "x", types=same(*COMPUTED), doc="Square root, correctly rounded.",
-       numpy=np.sqrt, cases=[(4.0, 2.0), (-0.0, -0.0), (-1.0, nan), (inf, inf)], ulp={"f32": 0.5, "f64": 0.5})  # fmt: skip
+       numpy=np.sqrt,
+       lin=slopes.sqrt, cases=[(4.0, 2.0), (-0.0, -0.0), (-1.0, nan), (inf, inf)], ulp={"f32": 0.5, "f64": 0.5})  # fmt: skip
 scalar("floor", "x", types=same(*COMPUTED), doc="Largest integer <= x.",
-       numpy=np.floor, cases=[(1.5, 1.0), (-0.0, -0.0), (-0.5, -1.0)])  # fmt: skip
+       numpy=np.floor, lin=slopes.zero, cases=[(1.5, 1.0), (-0.0, -0.0), (-0.5, -1.0)])  # fmt: skip
 scalar("ceil", "x", types=same(*COMPUTED), doc="Smallest integer >= x.",
-       numpy=np.ceil, cases=[(1.5, 2.0), (-0.5, -0.0)])  # fmt: skip
+       numpy=np.ceil, lin=slopes.zero, cases=[(1.5, 2.0), (-0.5, -0.0)])  # fmt: skip
 scalar("trunc", "x", types=same(*COMPUTED), doc="x rounded towards zero.",
-       numpy=np.trunc, cases=[(1.5, 1.0), (-1.5, -1.0), (-0.5, -0.0)])  # fmt: skip
+       numpy=np.trunc, lin=slopes.zero, cases=[(1.5, 1.0), (-1.5, -1.0), (-0.5, -0.0)])  # fmt: skip
 scalar("round", "x", types=same(*COMPUTED), doc="x rounded to the nearest integer, ties to even.",
-       numpy=np.rint, cases=[(0.5, 0.0), (1.5, 2.0), (2.5, 2.0), (-0.5, -0.0), (-2.5, -2.0)])  # fmt: skip
+       numpy=np.rint, lin=slopes.zero, cases=[(0.5, 0.0), (1.5, 2.0), (2.5, 2.0), (-0.5, -0.0), (-2.5, -2.0)])  # fmt: skip
 scalar("max", "x y", types=same(*NUMBERS, dt.bool_), doc="IEEE maximum: NaN propagates, -0 < +0.",
        numpy=_signed_zero_max, range=lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
        monoid=Monoid(_neutral_max, _always),
-       cases=[(1.0, 2.0, 2.0), (-0.0, 0.0, 0.0), (0.0, -0.0, 0.0), (nan, 1.0, nan), (1.0, nan, nan)])  # fmt: skip
+       lin=slopes.max, cases=[(1.0, 2.0, 2.0), (-0.0, 0.0, 0.0), (0.0, -0.0, 0.0), (nan, 1.0, nan), (1.0, nan, nan)])  # fmt: skip
 scalar("min", "x y", types=same(*NUMBERS, dt.bool_), doc="IEEE minimum: NaN propagates, -0 < +0.",
        numpy=_signed_zero_min, range=lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
        monoid=Monoid(_neutral_min, _always),
+       lin=slopes.min,
        cases=[(1.0, 2.0, 1.0), (-0.0, 0.0, -0.0), (0.0, -0.0, -0.0), (nan, 1.0, nan), (1.0, nan, nan)])  # fmt: skip
 scalar("floordiv", "x y", types=same(*INTEGERS), doc="floor(x / y) of integers, wrapping; y = 0 gives 0 (guarded by a require).",
-       numpy=_floordiv, range=_interval_floordiv, cases=[(-7, 2, -4), (7, -2, -4), (7, 0, 0)])  # fmt: skip
+       numpy=_floordiv, range=_interval_floordiv, lin=NO_DERIVATIVE, cases=[(-7, 2, -4), (7, -2, -4), (7, 0, 0)])  # fmt: skip
 scalar("mod", "x y", types=same(*INTEGERS), doc="x - y * floor(x / y): the sign of y; y = 0 gives 0 (guarded by a require).",
-       numpy=_mod, range=_interval_mod, cases=[(-7, 2, 1), (7, -2, -1), (7, 0, 0)])  # fmt: skip
+       numpy=_mod, range=_interval_mod, lin=NO_DERIVATIVE, cases=[(-7, 2, 1), (7, -2, -1), (7, 0, 0)])  # fmt: skip
 scalar("lt", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x < y; false with a NaN.",
        numpy=np.less, range=_interval_compare(_decide_lt),
-       cases=[(1.0, 2.0, True), (-0.0, 0.0, False), (nan, 1.0, False)])  # fmt: skip
+       lin=slopes.zero, cases=[(1.0, 2.0, True), (-0.0, 0.0, False), (nan, 1.0, False)])  # fmt: skip
 scalar("le", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x <= y; false with a NaN.",
-       numpy=np.less_equal, range=_interval_compare(_decide_le), cases=[(2.0, 2.0, True), (nan, nan, False)])  # fmt: skip
+       numpy=np.less_equal, range=_interval_compare(_decide_le),
+       lin=slopes.zero, cases=[(2.0, 2.0, True), (nan, nan, False)])  # fmt: skip
 scalar("eq", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x == y; +0 == -0; false with a NaN.",
-       numpy=np.equal, range=_interval_compare(_decide_eq), cases=[(0.0, -0.0, True), (nan, nan, False)])  # fmt: skip
+       numpy=np.equal, range=_interval_compare(_decide_eq),
+       lin=slopes.zero, cases=[(0.0, -0.0, True), (nan, nan, False)])  # fmt: skip
 scalar("ne", "x y", types=to(dt.bool_, *NUMBERS, dt.bool_), doc="x != y; true with a NaN.",
-       numpy=np.not_equal, range=_interval_compare(_decide_ne), cases=[(0.0, -0.0, False), (nan, nan, True)])  # fmt: skip
+       numpy=np.not_equal, range=_interval_compare(_decide_ne),
+       lin=slopes.zero, cases=[(0.0, -0.0, False), (nan, nan, True)])  # fmt: skip
 scalar("and", "x y", types=same(dt.bool_), doc="Both hold.", numpy=np.logical_and,
        range=lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), monoid=Monoid(lambda d: True, _always),
-       cases=[(True, True, True), (True, False, False)])  # fmt: skip
+       lin=NO_DERIVATIVE, cases=[(True, True, True), (True, False, False)])  # fmt: skip
 scalar("or", "x y", types=same(dt.bool_), doc="One holds.", numpy=np.logical_or,
        range=lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), monoid=Monoid(lambda d: False, _always),
-       cases=[(False, False, False), (True, False, True)])  # fmt: skip
+       lin=NO_DERIVATIVE, cases=[(False, False, False), (True, False, True)])  # fmt: skip
 scalar("not", "x", types=same(dt.bool_), doc="x does not hold.", numpy=np.logical_not,
-       range=lambda a: (1 - a[1], 1 - a[0]), cases=[(True, False), (False, True)])  # fmt: skip
+       range=lambda a: (1 - a[1], 1 - a[0]), lin=NO_DERIVATIVE, cases=[(True, False), (False, True)])  # fmt: skip
 scalar("band", "x y", types=same(*INTEGERS), doc="Bitwise and.", numpy=np.bitwise_and, range=_interval_band,
-       monoid=Monoid(lambda d: -1 if d.kind == "int" else d.hi, _always), cases=[(12, 10, 8), (-1, 5, 5)])  # fmt: skip
+       monoid=Monoid(lambda d: -1 if d.kind == "int" else d.hi, _always),
+       lin=NO_DERIVATIVE, cases=[(12, 10, 8), (-1, 5, 5)])  # fmt: skip
 scalar("bor", "x y", types=same(*INTEGERS), doc="Bitwise or.", numpy=np.bitwise_or, range=_interval_bor,
-       monoid=Monoid(lambda d: 0, _always), cases=[(12, 10, 14)])  # fmt: skip
+       monoid=Monoid(lambda d: 0, _always), lin=NO_DERIVATIVE, cases=[(12, 10, 14)])  # fmt: skip
 scalar("bxor", "x y", types=same(*INTEGERS), doc="Bitwise exclusive or.", numpy=np.bitwise_xor,
        range=lambda a, b: (-_above(a, b) - 1 if min(a[0], b[0]) < 0 else 0, _above(a, b)),
-       monoid=Monoid(lambda d: 0, _always), cases=[(12, 10, 6)])  # fmt: skip
+       monoid=Monoid(lambda d: 0, _always), lin=NO_DERIVATIVE, cases=[(12, 10, 6)])  # fmt: skip
 scalar("bnot", "x", types=same(*INTEGERS), doc="Bitwise complement.", numpy=np.bitwise_not,
-       range=lambda a: (-a[1] - 1, -a[0] - 1), cases=[(0, -1), (5, -6)])  # fmt: skip
+       range=lambda a: (-a[1] - 1, -a[0] - 1), lin=NO_DERIVATIVE, cases=[(0, -1), (5, -6)])  # fmt: skip
 scalar("shl", "x n", types=same(*INTEGERS), doc="x * 2**n, wrapping; 0 for n < 0 or n >= width.",
-       numpy=_shl, cases=[(7, 1, 14), (7, 64, 0), (7, -1, 0)])  # fmt: skip
+       numpy=_shl, lin=NO_DERIVATIVE, cases=[(7, 1, 14), (7, 64, 0), (7, -1, 0)])  # fmt: skip
 scalar("shr", "x n", types=same(*INTEGERS), doc="floor(x / 2**n); n < 0 or n >= width leaves the sign (0 or -1).",
-       numpy=_shr, cases=[(7, 1, 3), (-7, 70, -1), (7, -1, 0)])  # fmt: skip
+       numpy=_shr, lin=NO_DERIVATIVE, cases=[(7, 1, 3), (-7, 70, -1), (7, -1, 0)])  # fmt: skip
 scalar("umulhi", "x y", types=same(dt.i32), doc="The upper 32 bits of x * y, all read as unsigned 32-bit integers.",
-       numpy=_umulhi, range=_interval_umulhi,
+       numpy=_umulhi, range=_interval_umulhi, lin=NO_DERIVATIVE,
        cases=[(-1, -1, -2), (-(2**31), -(2**31), 2**30), (2**31 - 1, 2**31 - 1, 2**30 - 1), (-1, 1, 0), (-1, 2, 1),
               (1 << 16, 1 << 16, 1), (-(2**31), 2, 1), (0, -1, 0), (-766435501, -845247145, -1460848572)])  # fmt: skip
 scalar("select", "c x y", types=_select_types, doc="x where c holds, else y; a choice of bits.",
        numpy=np.where, range=lambda c, a, b: (min(a[0], b[0]), max(a[1], b[1])),
-       cases=[(True, 1.0, 2.0, 1.0), (False, nan, -0.0, -0.0)])  # fmt: skip
+       lin=slopes.select, cases=[(True, 1.0, 2.0, 1.0), (False, nan, -0.0, -0.0)])  # fmt: skip
 scalar("stop", "x", types=same(*ANY), doc="x; its derivative is declared zero (the shift in softmax-like meanings).",
-       numpy=lambda x: x, range=lambda a: a, cases=[(1.5, 1.5), (-0.0, -0.0)])  # fmt: skip
+       numpy=lambda x: x, range=lambda a: a, lin=slopes.zero, cases=[(1.5, 1.5), (-0.0, -0.0)])  # fmt: skip

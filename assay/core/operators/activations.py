@@ -10,6 +10,7 @@ import math
 from assay.core.dtypes import bf16, f64
 from assay.core.errors import UserError
 from assay.core.lang import E, T, op, select
+from assay.core.mathlib import slopes
 from assay.core.operators.build import Number, pointwise
 from assay.core.operators.pointwise import scaled
 from assay.core.operators.registry import operator
@@ -87,20 +88,8 @@ def gelu_backward(grad_output: T, self: T, approximate: str) -> T:
     """g * (Phi(x) + x phi(x)): Phi = (1 + erf(x/sqrt 2))/2, phi the normal density; with "tanh" the derivative of that form."""
     if approximate not in ("none", "tanh"):
         raise UserError(f"approximate {approximate!r}; allowed: 'none', 'tanh'")
-    slope = _gelu_slope if approximate == "none" else _gelu_tanh_slope
+    slope = slopes.gelu_slope if approximate == "none" else slopes.gelu_tanh_slope
     return pointwise(lambda g, x: g * slope(x), grad_output, self, kinds="float")
-
-
-def _gelu_slope(x: E) -> E:
-    cdf = 0.5 * (1.0 + op("erf", x * 0.7071067811865476))
-    pdf = op("exp", -0.5 * x * x) * 0.3989422804014327
-    return cdf + x * pdf
-
-
-def _gelu_tanh_slope(x: E) -> E:
-    k = math.sqrt(2 / math.pi)
-    t = op("tanh", k * (x + 0.044715 * (x * x * x)))
-    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * (k * (1.0 + 0.134145 * (x * x)))
 
 
 @operator("silu(Tensor self) -> Tensor", inplace=True, samples=unary(FLOATS))

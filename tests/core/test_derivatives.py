@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +136,7 @@ def differences(r: Row, points: list[np.ndarray], k: int, step: float = 1e-3) ->
         return evaluate([t], dict(zip(inputs, moved, strict=True)))[0]
 
     d = [(at(h) - at(-h)) / (2 * h) for h in (step, step / 2, step / 4)]
-    first = [(4 * b - a) / 3 for a, b in zip(d, d[1:], strict=False)]
+    first = [(4 * b - a) / 3 for a, b in itertools.pairwise(d)]
     return (16 * first[1] - first[0]) / 15
 
 

@@ -45,6 +45,7 @@ from assay.core.lang.folds import (
     accumulators,
     close_fold,
     fold,
+    fold_results,
     folds,
     open_fold,
     proj,
@@ -71,10 +72,10 @@ from assay.core.lang.tensors import (
 )
 
 __all__ = [
-    "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators",
-    "affine", "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
-    "constant_value", "convert", "exactly", "expand", "extern", "fold", "folds", "index", "input", "is_const", "let", "load",
-    "load_or_zero", "op", "open_fold", "order", "program", "proj", "reading_order", "rebuild", "recorded_requires", "require",
-    "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute", "substitute_all", "tensor",
-    "walk",
+    "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators", "affine",
+    "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
+    "constant_value", "convert", "exactly", "expand", "extern", "fold", "fold_results", "folds", "index", "input",
+    "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "program", "proj", "reading_order", "rebuild",
+    "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute",
+    "substitute_all", "tensor", "walk",
 ]  # fmt: skip

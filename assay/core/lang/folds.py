@@ -76,6 +76,24 @@ def proj(node: E, k: int) -> E:
     return make_node("proj", (node,), k, node.args[k].dtype, interval)
 
 
+def fold_results(v: Var, inits: Sequence[E], steps: Sequence[E], wanted: Sequence[int]) -> tuple[E, ...]:
+    """The accumulators `wanted` after the fold over the fresh variable `v`.
+
+    The others stay only where a step of a kept one reads them.  The accumulators in `steps` are acc(v, k, dtype), as `open_fold` gives them.
+    """
+    kept: dict[int, tuple[E, ...]] = {}
+    todo = list(wanted)
+    while todo:
+        k = todo.pop()
+        if k not in kept:
+            kept[k] = tuple(_own_accumulators(v, (steps[k],)))
+            todo.extend(a.attr[1] for a in kept[k])
+    place = {k: n for n, k in enumerate(sorted(kept))}
+    env: Environment = {a: acc(v, place[a.attr[1]], a.dtype) for found in kept.values() for a in found}
+    node = close_fold(v, tuple(inits[k] for k in place), substitute_all(tuple(steps[k] for k in place), env))
+    return tuple(proj(node, place[k]) for k in wanted)
+
+
 _accumulators: dict[E, tuple[E, ...]] = {}
 
 

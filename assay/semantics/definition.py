@@ -8,7 +8,7 @@ from assay.core.lang import E, T, axes, const, folds, index, load, op, select, s
 
 
 def as_fold(t: T) -> T:
-    """y[j] = fold over u, from base[j], of combine(acc, body(u)) where target(u) = j, else acc: a pass of the domain an element."""
+    """y[j] = fold over u, from base[j], of combine(acc, body(u)) where target(u) = j, else acc: the whole domain for each j."""
     named = axes(t.domain)
 
     def body(*j: Ix) -> E:

@@ -48,6 +48,7 @@ from assay.core.lang.folds import (
     fold_results,
     folds,
     open_fold,
+    own_accumulators,
     proj,
     rebuild,
     substitute,
@@ -75,7 +76,7 @@ __all__ = [
     "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators", "affine",
     "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
     "constant_value", "convert", "exactly", "expand", "extern", "fold", "fold_results", "folds", "index", "input",
-    "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "program", "proj", "reading_order", "rebuild",
-    "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select", "size_of", "substitute",
-    "substitute_all", "tensor", "walk",
+    "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "own_accumulators", "program", "proj",
+    "reading_order", "rebuild", "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select",
+    "size_of", "substitute", "substitute_all", "tensor", "walk",
 ]  # fmt: skip

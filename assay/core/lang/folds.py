@@ -79,14 +79,15 @@ def proj(node: E, k: int) -> E:
 def fold_results(v: Var, inits: Sequence[E], steps: Sequence[E], wanted: Sequence[int]) -> tuple[E, ...]:
     """The accumulators `wanted` after the fold over the fresh variable `v`.
 
-    The others stay only where a step of a kept one reads them.  The accumulators in `steps` are acc(v, k, dtype), as `open_fold` gives them.
+    The others stay only where a step of a kept one reads them.  The accumulators in `steps` are acc(v, k, dtype), as
+    `open_fold` gives them.
     """
     kept: dict[int, tuple[E, ...]] = {}
     todo = list(wanted)
     while todo:
         k = todo.pop()
         if k not in kept:
-            kept[k] = tuple(_own_accumulators(v, (steps[k],)))
+            kept[k] = tuple(own_accumulators(v, (steps[k],)))
             todo.extend(a.attr[1] for a in kept[k])
     place = {k: n for n, k in enumerate(sorted(kept))}
     env: Environment = {a: acc(v, place[a.attr[1]], a.dtype) for found in kept.values() for a in found}
@@ -110,7 +111,7 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     """
     free = union([e.free for e in inits + steps], NO_VARS) - v.free
     w = variable(1 + max((u.level for u in free), default=-1), v.n)
-    accs = {e.attr[1]: e for e in _own_accumulators(v, steps)}
+    accs = {e.attr[1]: e for e in own_accumulators(v, steps)}
     if bounds is None:
         bounds = _inductive(v, inits, steps, accs)
     else:
@@ -131,7 +132,7 @@ def close_fold(v: Var, inits: tuple[E, ...], steps: tuple[E, ...], bounds: Seque
     return node
 
 
-def _own_accumulators(v: Var, steps: tuple[E, ...]) -> list[E]:
+def own_accumulators(v: Var, steps: tuple[E, ...]) -> list[E]:
     """The accumulators over `v` in the steps, without those of inner folds that bind the same variable anew."""
     found: list[E] = []
     seen: set[E] = set()

@@ -1,0 +1,269 @@
+"""From contributions to tensors: index equations solved exactly, so that a transposed view is a view and no scatter.
+
+    xbar[j] = sum over the scope, where at(scope) = j and the guards hold, of value
+
+`solution` eliminates the variables of the scope by integer arithmetic, largest range first:
+
+    a // c                with a variable in it becomes two digits: a = c*q + t, 0 <= t < c
+    g*H + L = R           with L narrower than g is two equations: H = R // g, L = R % g (reshapes are inverted exactly)
+    k*v + u = R           with a unit u wider than k: u = k*q + t, and then the above (strided convolution)
+    k*v = R               gives v = R // k where k divides R and v is in its range
+    eq(a, b)              of integers among the guards is an equation too
+
+What is left of the scope becomes nested folds in scope order: that is the fixed order of the sum.  Where a variable is used in an
+index only through data (x[idx[n]]) there is no solution, and the contribution is a scatter (`Unsolved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assay.core import dtypes as dt
+from assay.core.index import Div, Ix, Val, Var, fresh, from_atom, interned, ix, rewrite, within
+from assay.core.lang import E, Environment, as_index, const, index, is_const, op, substitute, substitute_all
+from assay.transforms.accumulate import summed
+from assay.transforms.cotangent import Cotangent, chosen
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """x[at] has the cotangent, at every setting of the scope; `may_miss`: where that is an element of x."""
+
+    scope: tuple[Var, ...]
+    at: tuple[Ix, ...]
+    cotangent: Cotangent
+    may_miss: bool
+
+
+class Unsolved(Exception):
+    """The position depends on data: there is no gather."""
+
+
+@dataclass
+class System:
+    """Equations e = 0 and conditions over the variables `live`, which are being eliminated."""
+
+    live: list[Var]
+    equations: list[Ix]
+    guards: list[E]
+    value: E
+    ranges: list[tuple[Ix, int]] = field(default_factory=list[tuple[Ix, int]])
+    divisible: list[tuple[Ix, int]] = field(default_factory=list[tuple[Ix, int]])
+    positions: list[Ix] = field(default_factory=list[Ix])
+
+    # ---------------------------------------------------------------------------------------- what is done to it
+
+    def replace(self, env: Mapping[Var, Ix]) -> None:
+        """Put expressions in the place of variables, everywhere."""
+        self.live = [v for v in self.live if v not in env]
+        self.equations = [moved(e, env) for e in self.equations]
+        self.ranges = [(moved(e, env), n) for e, n in self.ranges]
+        self.divisible = [(moved(e, env), k) for e, k in self.divisible]
+        self.positions = [moved(e, env) for e in self.positions]
+        whole: Environment = {**env}
+        self.value, *self.guards = substitute_all((self.value, *self.guards), whole)
+
+    def into_digits(self) -> None:
+        """Each division with a variable in it becomes a quotient and a rest, two new variables."""
+        known: dict[Div, Ix] = {}
+        n = 0
+        while n < len(self.equations):
+            e = self.equations[n]
+            found = next((a for a, _ in e.terms if type(a) is Div and self._depends(a.e)), None)
+            if found is None:
+                n += 1
+                continue
+            if found not in known:
+                q, t = fresh(found.hi - found.lo + 1), fresh(found.c)
+                place = min(k for k, v in enumerate(self.live) if v in found.free)
+                self.live[place:place] = [v for v in (q, t) if v.hi > 0]
+                known[found] = ix(q) + found.lo
+                self.equations.append(found.e - found.c * known[found] - ix(t))
+            k = dict(e.terms)[found]
+            self.equations[n] = e - k * from_atom(found) + k * known[found]
+
+    def split(self) -> bool:
+        """Make two equations of one g*H + L = R; whether there was one."""
+        for n, e in enumerate(self.equations):
+            mine = [(a, k) for a, k in e.terms if a in self.live]
+            rest = interned(e.c, tuple((a, k) for a, k in e.terms if a not in self.live))
+            if len(mine) < 2 or self._depends(rest):
+                continue
+            for g in sorted({abs(k) for _, k in mine} - {1}, reverse=True):
+                high = interned(0, tuple((a, k // g) for a, k in mine if k % g == 0))
+                low = interned(0, tuple((a, k) for a, k in mine if k % g))
+                if high.terms and low.terms and low.hi - low.lo < g:
+                    right = -rest - low.lo
+                    self.equations[n] = high - right // g
+                    self.equations.append(low - low.lo - right % g)
+                    return True
+        return False
+
+    def widen(self) -> bool:
+        """Make a digit and a rest of a unit variable that is wider than the stride beside it; whether there was one."""
+        for e in self.equations:
+            mine = [(a, k) for a, k in e.terms if type(a) is Var and a in self.live]
+            strides = [abs(k) for a, k in mine if abs(k) > 1 and self._alone(a, e)]
+            for u, k in mine:
+                stride = min(strides, default=0)
+                if abs(k) == 1 and 1 < stride < u.n and self._alone(u, e):
+                    q, t = fresh(-(-u.n // stride)), fresh(stride)
+                    whole = stride * ix(q) + ix(t)
+                    place = self.live.index(u)
+                    self.live[place:place] = [q, t] if q.hi > 0 else [t]
+                    if u.n % stride:
+                        self.ranges.append((whole, u.n))
+                    self.replace({u: whole})
+                    return True
+        return False
+
+    def eliminate(self) -> bool:
+        """Solve one equation for the variable of the largest range (a unit coefficient first); whether there was one."""
+        best: tuple[tuple[int, bool], int, Var, int] | None = None
+        for n, e in enumerate(self.equations):
+            for a, k in e.terms:
+                if type(a) is Var and a in self.live and self._alone(a, e):
+                    key = (a.n, abs(k) == 1)
+                    if best is None or key > best[0]:
+                        best = key, n, a, k
+        if best is None:
+            return False
+        _, n, v, k = best
+        e = self.equations.pop(n)
+        rest = k * ix(v) - e if k > 0 else e - k * ix(v)  # |k| v = rest
+        k = abs(k)
+        if k > 1:
+            self.divisible.append((rest, k))
+        self.ranges.append((rest // k, v.n))
+        self.replace({v: rest // k})
+        return True
+
+    def solve(self) -> None:
+        """Eliminate what can be eliminated."""
+        self.into_digits()
+        while self.split() or self.widen() or self.eliminate():
+            self.into_digits()
+
+    def tighten(self) -> bool:
+        """Give a variable that constants bound just the values in bounds; whether there are none (the sum is 0)."""
+        for n, (e, size) in enumerate(self.ranges):
+            if len(e.terms) == 1 and type(v := e.terms[0][0]) is Var and v in self.live and not (e.lo >= 0 and e.hi < size):
+                k = e.terms[0][1]
+                lo, hi = (-(e.c // k), (size - 1 - e.c) // k) if k > 0 else (-((size - 1 - e.c) // -k), e.c // -k)
+                lo, hi = max(lo, 0), min(hi, v.hi)
+                if hi < lo:
+                    return True
+                del self.ranges[n]
+                w = fresh(hi - lo + 1)
+                self.live[self.live.index(v)] = w
+                self.replace({v: ix(w) + lo})
+                self.live = [x for x in self.live if x.hi > 0]
+                return self.tighten()
+        return False
+
+    def conditions(self) -> list[E] | None:
+        """What must hold for the value to count; None where it never does."""
+        found: list[E] = []
+        for e, n in self.ranges:
+            found += [op("le", const(0, dt.i64), index(e)), op("lt", index(e), const(n, dt.i64))]
+        found += [op("eq", index(e % k), const(0, dt.i64)) for e, k in self.divisible]
+        found += [_equation(e) for e in self.equations]
+        found += self.guards
+        kept = [g for g in dict.fromkeys(found) if not is_const(g, True)]
+        return None if any(is_const(g, False) for g in kept) else kept
+
+    # ---------------------------------------------------------------------------------------- what is asked of it
+
+    def _depends(self, e: Ix) -> bool:
+        return not e.free.isdisjoint(self.live)
+
+    def _alone(self, v: Var, e: Ix) -> bool:
+        """Whether `v` occurs in the equation as a term and nowhere else."""
+        return not any(v in a.free for a, _ in e.terms if a is not v)
+
+
+def moved(e: Ix, env: Mapping[Var, Ix]) -> Ix:
+    """The index with expressions in the place of variables, also inside the values it is made of."""
+    if e.free.isdisjoint(env):
+        return e
+    whole: Environment = {**env}
+    return rewrite(e, lambda a: as_index(substitute(a.e, whole)) if isinstance(a, Val) else env.get(a, ix(a)))
+
+
+def _equation(e: Ix) -> E:
+    """e = 0, as a comparison of a value with an index where there is one."""
+    for a, k in e.terms:
+        if type(a) is Val and abs(k) == 1:
+            other = from_atom(a) - k * e
+            if a.e.dtype is dt.i64 and dt.i64.lo <= other.lo and other.hi <= dt.i64.hi:
+                return op("eq", a.e, index(other))
+    return op("eq", index(e), const(0, dt.i64))
+
+
+def is_equation(g: E) -> bool:
+    """Whether the guard says that two integers are equal."""
+    return g.op == "eq" and g.args[0].dtype.is_integer
+
+
+def _system(c: Contribution, equations: Iterable[Ix]) -> System:
+    guards = [g for g in c.cotangent.guards if not is_equation(g)]
+    equal = [as_index(g.args[0]) - as_index(g.args[1]) for g in c.cotangent.guards if is_equation(g)]
+    return System([v for v in c.scope if v.hi > 0], [*equations, *equal], guards, c.cotangent.value)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The sum over `variables`, where the guards hold, of `value`."""
+
+    variables: tuple[Var, ...]
+    guards: tuple[E, ...]
+    value: E
+
+    @property
+    def sum(self) -> E:
+        return summed(self.variables, self.guards, self.value)
+
+
+def solution(c: Contribution, j: Sequence[Ix]) -> Solution | None:
+    """The contribution to element `j`; None where it is zero.  Raises Unsolved where its position depends on data."""
+    s = _system(c, [a - b for a, b in zip(c.at, j, strict=True)])
+    s.solve()
+    if s.tighten():
+        return None
+    s.equations = [e for e in s.equations if e.terms or e.c]
+    if any(not e.free.isdisjoint(s.live) for e in s.equations):
+        raise Unsolved
+    conditions = s.conditions()
+    return None if conditions is None else Solution(tuple(s.live), tuple(conditions), s.value)
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """y[at] += value for all values of `variables`, in lexicographic order."""
+
+    variables: tuple[Var, ...]
+    at: tuple[Ix, ...]
+    value: E
+
+
+def scattered(c: Contribution, shape: Sequence[int]) -> Scattered | None:
+    """The contribution as a scatter over the variables that its positions depend on; None where it is zero.
+
+    The rest of the scope is summed in what is written.  Where the conditions fail, 0 is added to element 0.
+    """
+    s = _system(c, ())
+    s.positions = list(c.at)
+    s.solve()
+    if s.tighten():
+        return None
+    s.ranges += [(e, n) for e, n in zip(s.positions, shape, strict=True) if c.may_miss]
+    conditions = s.conditions()
+    if conditions is None:
+        return None
+    used = tuple(v for v in s.live if any(v in e.free for e in s.positions))
+    rest = tuple(v for v in s.live if v not in used)
+    outer = [g for g in conditions if g.free.isdisjoint(rest)]
+    zero = const(0, dt.i64)
+    at = [e if within(e, n) else as_index(chosen(outer, index(e), zero)) for e, n in zip(s.positions, shape, strict=True)]
+    return Scattered(used, tuple(at), summed(rest, conditions, s.value))

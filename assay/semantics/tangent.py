@@ -58,12 +58,12 @@ def check_like(t: T, d: T, what: str) -> None:
         raise UserError(f"the {what} {d!r} of {t!r} must have its shape and type")
 
 
-def linear_maps(e: E) -> tuple[Linear, ...]:
-    """Column `lin` at the node `e` of a row.  Raises Unsupported where the row has no derivative."""
+def linear_maps(e: E, result: E) -> tuple[Linear, ...]:
+    """Column `lin` at the node `e` of a row, whose value is `result`.  Raises Unsupported where the row has no derivative."""
     lin = TABLE[e.op].lin
     if isinstance(lin, Unsupported):
         raise Unsupported(f"{e.op}: {lin}")
-    return lin(*e.args, e)
+    return lin(*e.args, result)
 
 
 class _Tangents:
@@ -189,7 +189,7 @@ def _row(e: E, parts: Sequence[E | None]) -> E | None:
     if all(d is None for d in parts):
         return None
     dtype = compute_dtype(e.dtype)
-    maps = linear_maps(e)
+    maps = linear_maps(e, e)
     zero = const(0, dtype)
     guarded = [(m.condition, zero if d is None else d) for m, d in zip(maps, parts, strict=True) if isinstance(m, Where)]
     if len(guarded) == 2 and negation(guarded[0][0]) is guarded[1][0]:

@@ -1,7 +1,8 @@
-"""Scalar work: how many operations a definition takes when each is done once for every setting of what it depends on (theorem 5.1).
+"""Scalar work (theorem 5.1): the operations of a definition, each done once for every setting of what it depends on.
 
-An fma counts two operations, any other row of the table one (a named function too), conversions and index arithmetic none.  This
-is the least number for any order of the loops; semantics/cost.py counts those of one loop nest.
+An fma counts two operations, a named function those of its composition, any other row of the table one; conversions, and the
+arithmetic and conditions of indices (what depends on no data), none.  This is the least number for any order of the loops;
+semantics/cost.py counts those of one loop nest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache
 from assay.core.index import Var
 from assay.core.lang import E, T, accumulators, bodies, own_accumulators
 from assay.core.row import TABLE
+from assay.semantics.cost import length
 
 
 @cache
@@ -31,9 +33,9 @@ def total_work(tensors: Iterable[T]) -> int:
 
 
 def _operations(e: E) -> int:
-    if e.op not in TABLE or e.op == "stop":
+    if e.op not in TABLE or e.op == "stop" or not (e.dtype.is_float or e.reads):
         return 0
-    return 2 if e.op == "fma" else 1
+    return 2 if e.op == "fma" else length(TABLE[e.op], tuple(a.dtype for a in e.args))
 
 
 def _visit(e: E, around: frozenset[Var], loop: Var | None, found: dict[E, frozenset[Var]]) -> None:

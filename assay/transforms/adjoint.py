@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
 from assay.core.errors import Unsupported
-from assay.core.index import Ix, Var, affine, fresh, ix
+from assay.core.index import Ix, Var, fresh, ix
 from assay.core.lang import (
     E,
     Environment,
@@ -41,9 +41,10 @@ from assay.core.lang import (
     substitute_all,
     tensor,
 )
+from assay.semantics.access import row_major
 from assay.semantics.definition import as_fold
 from assay.semantics.tangent import LINEAR_SCATTERS, check_like
-from assay.transforms.cotangent import Cotangent
+from assay.transforms.cotangent import Cotangent, chosen
 from assay.transforms.fold_adjoint import adjoint_of_scan
 from assay.transforms.push import Frame, push
 from assay.transforms.solve import Contribution, Unsolved, scattered, solution
@@ -72,11 +73,11 @@ def gradient_program(p: Program, wrt: Sequence[T] | None = None) -> Program:
 
     The cotangent of output k is the input d{k}.
     """
-    chosen = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
+    wanted = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
     known = {t.name for t in p.inputs}
     outputs = [(k, t) for k, t in enumerate(p.outputs) if t.dtype.is_float]
     seeds = [input(_unused(f"d{k}", known), t.shape, t.dtype) for k, t in outputs]
-    gradients = adjoint([t for _, t in outputs], seeds, chosen)
+    gradients = adjoint([t for _, t in outputs], seeds, wanted)
     return program((*p.inputs, *seeds), gradients, p.checks, f"{p.name}_gradient")
 
 
@@ -126,13 +127,10 @@ class _Reverse:
         elif t.kind == "extern":
             raise Unsupported(f"extern {t.name!r} has no derivative; read its values through the indices that it gives")
         else:
-            self._body(t.shape, as_fold(t).body if t.kind == "scatter" else t.body, lambda *i: Cotangent((), _element(bar, i)))
-
-    def _body(self, shape: Sequence[int], body: E, cotangent: Callable[..., Cotangent]) -> None:
-        """Carry cotangent(i...) from body(i...), i in `shape`."""
-        scope, env = _opened(shape)
-        roots = [(substitute(body, env), cotangent(*map(ix, scope)))]
-        push(roots, Frame(scope, self.active), self._emit)
+            scope, env = _opened(t.shape)
+            body = substitute(as_fold(t).body if t.kind == "scatter" else t.body, env)
+            frame = Frame(scope, self.active, stored={body: load(t, *scope)})
+            push([(body, Cotangent((), _element(bar, [*map(ix, scope)])))], frame, self._emit)
 
     def _scan(self, t: T, bar: T) -> None:
         scope, env = _opened(t.shape[: t.axis] + t.shape[t.axis + 1 :])
@@ -157,7 +155,7 @@ class _Reverse:
             roots = [(body, Cotangent((), convert(target, compute_dtype(t.dtype))))]
         else:
             last = _last_writes(t)
-            number = index(_row_major(t.domain, list(map(ix, scope))))
+            number = index(row_major(t.domain, list(map(ix, scope))))
             wins = op("eq", load(last, *at), number)
             roots = [(body, Cotangent((), convert(target, compute_dtype(t.dtype))).under(wins))]
             unwritten = tensor(t.shape, lambda *j: select(op("lt", load(last, *j), 0), load(bar, *j), const(0, t.dtype)))
@@ -175,14 +173,10 @@ def _element(t: T, i: Sequence[Ix]) -> E:
     return convert(load(t, *i), compute_dtype(t.dtype))
 
 
-def _row_major(shape: Sequence[int], i: Sequence[Ix]) -> Ix:
-    return affine([(math.prod(shape[k + 1 :]), a) for k, a in enumerate(i)])
-
-
 def _last_writes(t: T) -> T:
     """For each element of the scatter, the number of the last element of its domain that is written there; -1: none is."""
     none = tensor(t.shape, lambda *_: const(-1, dt.i64))
-    return scatter(none, t.domain, t.indices, index(_row_major(t.domain, list(map(ix, axes(t.domain))))))
+    return scatter(none, t.domain, t.indices, index(row_major(t.domain, list(map(ix, axes(t.domain))))))
 
 
 # ------------------------------------------------------------------------------------------------ from contributions to tensors
@@ -232,7 +226,7 @@ def _term(shape: Sequence[int], c: Contribution, j: Sequence[Ix]) -> E | None:
 
     Where a loop would test divisibility, as in x[2*i + k], each rest of the position has a tensor of its own, without the test.
     """
-    found = solution(c, j)
+    found = solution(c, j, shape)
     if found is None:
         return None
     strides = [_stride(c, e, n) for e, n in zip(c.at, shape, strict=True)]
@@ -245,10 +239,8 @@ def _term(shape: Sequence[int], c: Contribution, j: Sequence[Ix]) -> E | None:
         if result is None:
             result = read
         else:
-            here = const(True, dt.bool_)
-            for a, k, rest in zip(j, strides, rests, strict=True):
-                here = here & op("eq", index(a % k), rest) if k > 1 else here
-            result = select(here, read, result)
+            found_here = [op("eq", index(a % k), rest) for a, k, rest in zip(j, strides, rests, strict=True) if k > 1]
+            result = chosen(found_here, read, result)
     return result
 
 
@@ -264,6 +256,6 @@ def _phase(shape: Sequence[int], c: Contribution, strides: Sequence[int], rests:
     """The contributions to the elements whose positions leave these rests."""
     part = [-(-(n - r) // k) for n, k, r in zip(shape, strides, rests, strict=True)]
     j = [ix(v) * k + r for v, k, r in zip(axes(part), strides, rests, strict=True)]
-    found = solution(c, j)
+    found = solution(c, j, shape)
     return let(part, const(0, c.cotangent.value.dtype) if found is None else found.sum)
 

@@ -61,16 +61,17 @@ def chosen(guards: Iterable[E], value: E, other: E) -> E:
     guards = tuple(guards)
     plain = [g for g in guards if not g.reads]
     for g in reversed([g for g in guards if g.reads]):
-        value = _select(g, value, other)
+        value = choice(g, value, other)
     if plain:
         held = plain[0]
         for g in plain[1:]:
             held = held & g
-        value = _select(held, value, other)
+        value = choice(held, value, other)
     return value
 
 
-def _select(condition: E, value: E, other: E) -> E:
+def choice(condition: E, value: E, other: E) -> E:
+    """`value` where the condition holds, else `other`; no negation is left."""
     return select(condition.args[0], other, value) if condition.op == "not" else select(condition, value, other)
 
 
@@ -83,7 +84,7 @@ def plus(a: Cotangent | None, b: Cotangent) -> Cotangent:
         common += 1
     shared, rest_a, rest_b = a.guards[:common], a.guards[common:], b.guards[common:]
     if len(rest_a) == len(rest_b) == 1 and negation(rest_a[0]) is rest_b[0]:
-        return Cotangent(shared, a.value if a.value is b.value else _select(rest_a[0], a.value, b.value))
+        return Cotangent(shared, a.value if a.value is b.value else choice(rest_a[0], a.value, b.value))
     return Cotangent(shared, chosen(rest_a, a.value, _zero(a)) + chosen(rest_b, b.value, _zero(b)))
 
 

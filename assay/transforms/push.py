@@ -9,8 +9,8 @@ Folds are in fold_adjoint.py.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from assay.core.dtypes import compute_dtype
@@ -37,6 +37,8 @@ class Frame:
     active    the tensors that a derivative is wanted of, or that depend on one
     stores    whether tensors may be made (states of folds, one for each setting of the scope)
     closed    whether a fold without a closed form is refused (NotClosed)
+    stored    expressions whose value is an element of a tensor, and that element
+    fused     results of folds that were run again with further accumulators, and those results of that fold
     """
 
     scope: tuple[Var, ...]
@@ -44,6 +46,8 @@ class Frame:
     loops: frozenset[Var] = frozenset()
     stores: bool = True
     closed: bool = False
+    stored: Mapping[E, E] = field(default_factory=dict[E, E])
+    fused: dict[E, E] = field(default_factory=dict[E, E])
 
     def inside(self, v: Var, **changed: Any) -> Frame:
         """The frame of a step of the fold over `v`."""
@@ -101,7 +105,7 @@ def push(roots: Iterable[tuple[E, Cotangent]], frame: Frame, emit: Emit, within:
             if x.dtype.is_float:
                 give(x, c.valued(convert(c.value, compute_dtype(x.dtype))))
         else:
-            for x, m in zip(e.args, linear_maps(e), strict=True):
+            for x, m in zip(e.args, linear_maps(e, frame.stored.get(e, e)), strict=True):
                 if m is not None and x.dtype.is_float:
                     give(x, c.under(m.condition) if isinstance(m, Where) else c.valued(m(c.value)))
     return outer

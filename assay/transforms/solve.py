@@ -16,12 +16,14 @@ index only through data (x[idx[n]]) there is no solution, and the contribution i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.core import dtypes as dt
-from assay.core.index import Div, Ix, Val, Var, fresh, from_atom, interned, ix, rewrite, within
+from assay.core.index import Div, Ix, Val, Var, divisions, fresh, from_atom, interned, ix, rewrite, within
 from assay.core.lang import E, Environment, as_index, const, index, is_const, op, substitute, substitute_all
+from assay.semantics.access import row_major
 from assay.transforms.accumulate import summed
 from assay.transforms.cotangent import Cotangent, chosen
 
@@ -104,10 +106,11 @@ class System:
         """Make a digit and a rest of a unit variable that is wider than the stride beside it; whether there was one."""
         for e in self.equations:
             mine = [(a, k) for a, k in e.terms if type(a) is Var and a in self.live]
-            strides = [abs(k) for a, k in mine if abs(k) > 1 and self._alone(a, e)]
+            if len(mine) != 2 or any(not self._alone(a, e) or self._shared(a) for a, _ in mine):
+                continue
+            stride = max(abs(k) for _, k in mine)
             for u, k in mine:
-                stride = min(strides, default=0)
-                if abs(k) == 1 and 1 < stride < u.n and self._alone(u, e):
+                if abs(k) == 1 and 1 < stride < u.n:
                     q, t = fresh(-(-u.n // stride)), fresh(stride)
                     whole = stride * ix(q) + ix(t)
                     place = self.live.index(u)
@@ -139,8 +142,28 @@ class System:
         self.replace({v: rest // k})
         return True
 
+    def by_radix(self) -> None:
+        """Write a variable that is divided by c1, c2, ..., each a multiple of the one before, as digits of that mixed radix."""
+        for v in list(self.live):
+            found = {a.c for e in self.equations for a in _divisions(e) if a.e is ix(v)}
+            chain = sorted(found)
+            if not chain or any(b % a for a, b in itertools.pairwise(chain)):
+                continue
+            digits: list[Var] = []
+            whole = ix(0)
+            for c, above in zip([1, *chain], [*chain, 0], strict=True):
+                d = fresh(above // c if above else -(-v.n // c))
+                digits.insert(0, d)
+                whole = whole + c * ix(d)
+            place = self.live.index(v)
+            self.live[place:place] = [d for d in digits if d.hi > 0]
+            if v.n % chain[-1]:
+                self.ranges.append((whole, v.n))
+            self.replace({v: whole})
+
     def solve(self) -> None:
         """Eliminate what can be eliminated."""
+        self.by_radix()
         self.into_digits()
         while self.split() or self.widen() or self.eliminate():
             self.into_digits()
@@ -165,6 +188,7 @@ class System:
     def conditions(self) -> list[E] | None:
         """What must hold for the value to count; None where it never does."""
         found: list[E] = []
+        self.guards = [g for g in self.guards if not self._follows(g)]
         for e, n in self.ranges:
             found += [op("le", const(0, dt.i64), index(e)), op("lt", index(e), const(n, dt.i64))]
         found += [op("eq", index(e % k), const(0, dt.i64)) for e, k in self.divisible]
@@ -178,9 +202,25 @@ class System:
     def _depends(self, e: Ix) -> bool:
         return not e.free.isdisjoint(self.live)
 
+    def _follows(self, g: E) -> bool:
+        """Whether the guard c <= x follows from an equation x = e, with e >= c."""
+        if g.op != "le" or g.args[0].op != "const" or not g.args[1].dtype.is_integer:
+            return False
+        x = as_index(g.args[1])
+        others = [other for e in self.equations for other in (x - e, x + e) if other.free.isdisjoint(self.live)]
+        return any(e.lo >= g.args[0].lo and not {a for a, _ in e.terms} & {a for a, _ in x.terms} for e in others)
+
+    def _shared(self, v: Var) -> bool:
+        """Whether more than one equation has the variable."""
+        return sum(v in e.free for e in self.equations) > 1
+
     def _alone(self, v: Var, e: Ix) -> bool:
         """Whether `v` occurs in the equation as a term and nowhere else."""
         return not any(v in a.free for a, _ in e.terms if a is not v)
+
+
+def _divisions(e: Ix) -> Iterable[Div]:
+    return (a for a in divisions(e) if type(a) is Div)
 
 
 def moved(e: Ix, env: Mapping[Var, Ix]) -> Ix:
@@ -225,9 +265,9 @@ class Solution:
         return summed(self.variables, self.guards, self.value)
 
 
-def solution(c: Contribution, j: Sequence[Ix]) -> Solution | None:
+def solution(c: Contribution, j: Sequence[Ix], shape: Sequence[int]) -> Solution | None:
     """The contribution to element `j`; None where it is zero.  Raises Unsolved where its position depends on data."""
-    s = _system(c, [a - b for a, b in zip(c.at, j, strict=True)])
+    s = _system(c, _position_equations(c, j, shape))
     s.solve()
     if s.tighten():
         return None
@@ -236,6 +276,27 @@ def solution(c: Contribution, j: Sequence[Ix]) -> Solution | None:
         raise Unsolved
     conditions = s.conditions()
     return None if conditions is None else Solution(tuple(s.live), tuple(conditions), s.value)
+
+
+def _position_equations(c: Contribution, j: Sequence[Ix], shape: Sequence[int]) -> list[Ix]:
+    """at = j, axis by axis; as one equation of the flat positions where that has no division and the axes have some.
+
+    The two say the same where the position is in bounds, as that of a plain load is.
+    """
+    made: list[Ix] = []
+    k = 0
+    while k < len(c.at):
+        end = k + 1
+        if not c.may_miss and _divided(c.at[k]):
+            flat = (m for m in range(k + 2, len(c.at) + 1) if not _divided(row_major(shape[k:m], c.at[k:m])))
+            end = next(flat, end)
+        made.append(row_major(shape[k:end], c.at[k:end]) - row_major(shape[k:end], j[k:end]))
+        k = end
+    return made
+
+
+def _divided(e: Ix) -> bool:
+    return any(True for _ in _divisions(e))
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,10 @@ from assay.semantics.tangent import LINEAR_SCATTERS, check_like
 from assay.transforms.cotangent import Cotangent, chosen
 from assay.transforms.fold_adjoint import adjoint_of_scan
 from assay.transforms.push import Frame, push
-from assay.transforms.solve import Contribution, Unsolved, scattered, solution
+from assay.transforms.solve import Contribution, Solution, Unsolved, scattered, solution
+
+WASTE = 4
+"""How many times more terms a gather may go through than the contribution has; beyond it a scatter is made."""
 
 PHASES = 64
 """The most tensors that a strided contribution is made of; beyond it a condition of divisibility stays."""
@@ -222,19 +225,25 @@ def _identity(t: T, body: E) -> T:
 
 
 def _term(shape: Sequence[int], c: Contribution, j: Sequence[Ix]) -> E | None:
-    """The contribution to element `j`, None where it is zero.  Raises Unsolved.
+    """The contribution to element `j`, None where it is zero.  Raises Unsolved where a scatter is needed, or far cheaper.
 
     Where a loop would test divisibility, as in x[2*i + k], each rest of the position has a tensor of its own, without the test.
     """
     found = solution(c, j, shape)
     if found is None:
         return None
+    most = WASTE * math.prod(v.n for v in c.scope)
     strides = [_stride(c, e, n) for e, n in zip(c.at, shape, strict=True)]
     if not found.variables or math.prod(strides) == 1 or math.prod(strides) > PHASES:
+        if found.variables and found.terms * math.prod(shape) > most:
+            raise Unsolved
         return found.sum
+    phases = {rests: _phase(shape, c, strides, rests) for rests in itertools.product(*map(range, strides))}
+    if sum(math.prod(part) * found.terms for part, found in phases.values() if found is not None) > most:
+        raise Unsolved
     result: E | None = None
-    for rests in reversed(list(itertools.product(*map(range, strides)))):
-        part = _phase(shape, c, strides, rests)
+    for rests, (extent, found) in reversed(phases.items()):
+        part = let(extent, const(0, c.cotangent.value.dtype) if found is None else found.sum)
         read = load(part, *(a // k if k > 1 else a for a, k in zip(j, strides, strict=True)))
         if result is None:
             result = read
@@ -252,10 +261,9 @@ def _stride(c: Contribution, e: Ix, n: int) -> int:
     return min(max(terms)[1], n)
 
 
-def _phase(shape: Sequence[int], c: Contribution, strides: Sequence[int], rests: Sequence[int]) -> T:
-    """The contributions to the elements whose positions leave these rests."""
-    part = [-(-(n - r) // k) for n, k, r in zip(shape, strides, rests, strict=True)]
-    j = [ix(v) * k + r for v, k, r in zip(axes(part), strides, rests, strict=True)]
-    found = solution(c, j, shape)
-    return let(part, const(0, c.cotangent.value.dtype) if found is None else found.sum)
+def _phase(shape: Sequence[int], c: Contribution, strides: Sequence[int],
+           rests: Sequence[int]) -> tuple[list[int], Solution | None]:  # fmt: skip
+    """How many elements have positions that leave these rests, along each axis, and the contributions to them."""
+    extent = [-(-(n - r) // k) for n, k, r in zip(shape, strides, rests, strict=True)]
+    return extent, solution(c, [ix(v) * k + r for v, k, r in zip(axes(extent), strides, rests, strict=True)], shape)
 

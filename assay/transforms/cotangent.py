@@ -53,6 +53,14 @@ def conjuncts(condition: E) -> tuple[E, ...]:
     return () if is_const(condition, True) else (condition,)
 
 
+def conjunction(conditions: Sequence[E]) -> E:
+    """All of them hold (at least one is given)."""
+    held = conditions[0]
+    for g in conditions[1:]:
+        held = held & g
+    return held
+
+
 def chosen(guards: Iterable[E], value: E, other: E) -> E:
     """`value` where all guards hold, else `other`.
 
@@ -62,12 +70,7 @@ def chosen(guards: Iterable[E], value: E, other: E) -> E:
     plain = [g for g in guards if not g.reads]
     for g in reversed([g for g in guards if g.reads]):
         value = choice(g, value, other)
-    if plain:
-        held = plain[0]
-        for g in plain[1:]:
-            held = held & g
-        value = choice(held, value, other)
-    return value
+    return choice(conjunction(plain), value, other) if plain else value
 
 
 def choice(condition: E, value: E, other: E) -> E:
@@ -76,15 +79,28 @@ def choice(condition: E, value: E, other: E) -> E:
 
 
 def plus(a: Cotangent | None, b: Cotangent) -> Cotangent:
-    """The sum.  Two branches of one condition make a select instead, and the same value under both needs no condition."""
+    """The sum.
+
+    Two branches of one condition make a choice instead; the same value under both needs no condition, and under (p and q) and
+    (not p) the one condition not (p and not q).
+    """
     if a is None:
         return b
     common = 0
     while common < min(len(a.guards), len(b.guards)) and a.guards[common] is b.guards[common]:
         common += 1
     shared, rest_a, rest_b = a.guards[:common], a.guards[common:], b.guards[common:]
-    if len(rest_a) == len(rest_b) == 1 and negation(rest_a[0]) is rest_b[0]:
-        return Cotangent(shared, a.value if a.value is b.value else choice(rest_a[0], a.value, b.value))
+    for x, y, rest_x, rest_y in ((a, b, rest_a, rest_b), (b, a, rest_b, rest_a)):
+        if len(rest_x) == 1 and rest_y:
+            opposite = conjuncts(negation(rest_x[0]))
+            more = [g for g in rest_y if g not in opposite]
+            if not set(opposite) <= set(rest_y):
+                continue
+            if a.value is b.value:
+                either = (negation(conjunction(opposite) & negation(conjunction(more))),) if more else ()
+                return Cotangent((*shared, *either), a.value)
+            if not more:
+                return Cotangent(shared, choice(rest_x[0], x.value, y.value))
     return Cotangent(shared, chosen(rest_a, a.value, _zero(a)) + chosen(rest_b, b.value, _zero(b)))
 
 

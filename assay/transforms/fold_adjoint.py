@@ -77,7 +77,7 @@ def _backwards(f: Opened, final: Mapping[int, Cotangent], states: Mapping[int, A
     tables = all_states(frame.scope, f, range(len(f.inits)))
     before = {a: element(table, ix(f.v)) for a, table in zip(f.accs, tables, strict=True)}
     origin = {tables[k].tensor: k for k in floats}
-    steps = substitute_all(f.steps, dict(before))
+    steps = substitute_all(f.steps, {**before})
     active = frame.active | frozenset(origin)
     once = frame.inside(f.v, stores=False, active=active)
 

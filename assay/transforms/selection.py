@@ -32,12 +32,13 @@ from assay.core.lang import (
     walk,
 )
 from assay.core.mathlib.slopes import negation
-from assay.transforms.cotangent import Cotangent, choice, conjuncts
+from assay.transforms.cotangent import Cotangent, choice, conjunction, conjuncts
 from assay.transforms.opened import AtState, Given, Opened, all_states, element, summed_over, tabulated
 from assay.transforms.push import Emit, Frame, NotClosed, push
 
 Emitted = tuple[E, Cotangent, tuple[Var, ...]]
 LARGEST_CODE = 1 << 62
+CONDITIONS = ("lt", "le", "eq", "ne", "and", "or", "not")
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,7 @@ class Take:
     @property
     def condition(self) -> E:
         """Whether it keeps its value."""
-        held = self.kept[0]
-        for g in self.kept[1:]:
-            held = held & g
-        return held
+        return conjunction(self.kept)
 
     @property
     def ways(self) -> list[set[E]]:
@@ -82,7 +80,7 @@ class Take:
             e = todo.pop()
             if e not in seen and self.f.owns(e):
                 seen.add(e)
-                if e.op == "idx":
+                if e.op == "idx" or (e.op in CONDITIONS and not e.args[0].dtype.is_float):
                     todo.extend(e.deps)
                 else:
                     found[e] = None
@@ -208,7 +206,7 @@ def _emitted(note: Note, found: Sequence[E], scope: tuple[Var, ...], emit: Emit)
 
     def then(es: Sequence[E]) -> tuple[E, ...]:
         """The expressions as they were at that iteration."""
-        return substitute_all(tuple(_with_values(e, known) for e in es), {take.f.v: last})
+        return substitute_all(replaced_nodes(es, known), {take.f.v: last})
 
     def cotangent(c: Cotangent) -> Cotangent:
         value, *guards = then((c.value, *take.rest(c.guards)))
@@ -221,19 +219,23 @@ def _emitted(note: Note, found: Sequence[E], scope: tuple[Var, ...], emit: Emit)
     return [(e, cotangent(c)) for e, c in take.outer]
 
 
-def _with_values(e: E, known: Mapping[E, E]) -> E:
-    """`e` with what it is, or the values its index is made of, replaced as `known` says."""
-    if e in known or e.op != "idx":
-        return known.get(e, e)
-    return index(rewrite(e.attr, lambda a: as_index(known.get(a.e, a.e)) if isinstance(a, Val) else ix(a)), e.dtype)
-
-
 def replaced_nodes(es: Sequence[E], known: Mapping[E, E]) -> tuple[E, ...]:
-    """The expressions with the nodes in `known` replaced; what stands inside of folds, or in indices, is not looked into."""
+    """The expressions with the nodes in `known` replaced, also as values of indices; what stands inside of folds stays."""
     if not known:
         return tuple(es)
     made = dict(known)
+
+    def moved(i: Ix) -> Ix:
+        return rewrite(i, lambda a: as_index(made.get(a.e, a.e)) if isinstance(a, Val) else ix(a))
+
     for e in walk(es):
-        if e not in made and e.args and e.op != "fold" and any(made.get(a, a) is not a for a in e.args):
+        if e in made or e.op == "fold" or all(d not in made for d in e.deps):
+            continue
+        if e.op == "idx":
+            made[e] = index(moved(e.attr), e.dtype)
+        elif e.op in ("load", "load_or_zero"):
+            t, at = e.attr
+            made[e] = (load if e.op == "load" else load_or_zero)(t, *map(moved, at))
+        else:
             made[e] = rebuild(e, tuple(made.get(a, a) for a in e.args))
     return tuple(made.get(e, e) for e in es)

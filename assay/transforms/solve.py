@@ -17,11 +17,12 @@ index only through data (x[idx[n]]) there is no solution, and the contribution i
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.core import dtypes as dt
-from assay.core.index import Div, Ix, Val, Var, divisions, fresh, from_atom, interned, ix, rewrite, within
+from assay.core.index import Div, Ix, Val, Var, divisions, fresh, from_atom, interned, ix, rewrite, values, within
 from assay.core.lang import E, Environment, as_index, const, index, is_const, op, substitute, substitute_all
 from assay.semantics.access import row_major
 from assay.transforms.accumulate import summed
@@ -261,6 +262,11 @@ class Solution:
     value: E
 
     @property
+    def terms(self) -> int:
+        """How many settings of the variables there are, whether the guards hold or not."""
+        return math.prod(v.n for v in self.variables)
+
+    @property
     def sum(self) -> E:
         return summed(self.variables, self.guards, self.value)
 
@@ -272,7 +278,9 @@ def solution(c: Contribution, j: Sequence[Ix], shape: Sequence[int]) -> Solution
     if s.tighten():
         return None
     s.equations = [e for e in s.equations if e.terms or e.c]
-    if any(not e.free.isdisjoint(s.live) for e in s.equations):
+    left = [e for e in s.equations if not e.free.isdisjoint(s.live)]
+    conditions = [*s.equations, *(e for e, _ in s.ranges), *(e for e, _ in s.divisible)]
+    if left or any(not v.free.isdisjoint(s.live) for e in conditions for v in values(e)):
         raise Unsolved
     conditions = s.conditions()
     return None if conditions is None else Solution(tuple(s.live), tuple(conditions), s.value)

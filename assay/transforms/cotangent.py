@@ -74,8 +74,15 @@ def chosen(guards: Iterable[E], value: E, other: E) -> E:
 
 
 def choice(condition: E, value: E, other: E) -> E:
-    """`value` where the condition holds, else `other`; no negation is left."""
-    return select(condition.args[0], other, value) if condition.op == "not" else select(condition, value, other)
+    """`value` where the condition holds, else `other`; no negation is left.
+
+    The second of two conditions is tested only where the first holds, if it reads data: its loads may be in bounds only there.
+    """
+    if condition.op == "not":
+        return choice(condition.args[0], other, value)
+    if condition.op == "and" and condition.args[1].reads:
+        return choice(condition.args[0], choice(condition.args[1], value, other), other)
+    return select(condition, value, other)
 
 
 def plus(a: Cotangent | None, b: Cotangent) -> Cotangent:

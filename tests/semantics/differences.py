@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ def slope(point: Point) -> tuple[float, float]:
     """(the derivative of the loss along the directions, how far two estimates of it are apart): Richardson's extrapolation."""
     d = [(point.loss(h) - point.loss(-h)) / (2 * h) for h in (STEP, STEP / 2, STEP / 4, STEP / 8)]
     for k in (4, 16):
-        d = [(k * b - a) / (k - 1) for a, b in zip(d, d[1:], strict=False)]
+        d = [(k * b - a) / (k - 1) for a, b in itertools.pairwise(d)]
     return d[1], abs(d[1] - d[0])
 
 

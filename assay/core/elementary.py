@@ -170,7 +170,9 @@ scalar("log_sigmoid", "x", types=FLOATS, doc="log(sigmoid(x)) = -softplus(-x).",
 
 
 def _xlogy(x: E, y: E) -> E:
-    return select(op("ne", y, y), y, select(op("eq", x, 0), const(0, x.dtype), x * op("log", y)))
+    product, zero = x * op("log", y), const(0, x.dtype)
+    at_zero = select((y > 0) & (y < inf), product + 0.0, zero)  # the product is a zero of some sign, and has the slope log(y)
+    return select(op("ne", y, y), y, select(op("eq", x, 0), at_zero, product))
 
 
 def _softsign(x: E) -> E:

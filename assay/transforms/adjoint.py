@@ -100,7 +100,6 @@ class _Reverse:
             if t.dtype.is_float and not t.reads.isdisjoint(active):
                 active.add(t)
         self.active = frozenset(active)
-        self.sources = frozenset(wrt)
         self.contributions: dict[T, list[Contribution]] = {}
         self.whole: dict[T, list[T]] = {}
 

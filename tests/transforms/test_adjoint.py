@@ -254,21 +254,22 @@ def test_the_branch_that_is_not_taken_contributes_nothing() -> None:
     assert evaluate(g, arrays)[0].tolist() == [0.0, 0.25, 1 / 6]
 
 
-BRANCHES: dict[str, tuple[Callable[[E], E], list[float]]] = {  # f and its slopes at -1, 2
-    "one value in two branches": (lambda e: select(e > 0, e, e), [1.0, 1.0]),
-    "two values": (lambda e: select(e > 0, e * 2, e * 3), [3.0, 2.0]),
-    "two values, the condition negated": (lambda e: select(~(e > 0), e * 3, e * 2), [3.0, 2.0]),
-    "one value, by two conditions": (lambda e: select(e > 0, select(e > 1, e, e * 5), e), [1.0, 1.0]),
-    "three values": (lambda e: select(e > 0, select(e > 1, e * 7, e * 5), e * 3), [3.0, 7.0]),
+BRANCHES: dict[str, tuple[Callable[[E], E], list[float]]] = {  # f and its slopes at -1, 0.5, 2
+    "one value in two branches": (lambda e: select(e > 0, e, e), [1.0, 1.0, 1.0]),
+    "two values": (lambda e: select(e > 0, e * 2, e * 3), [3.0, 2.0, 2.0]),
+    "two values, the condition negated": (lambda e: select(~(e > 0), e * 3, e * 2), [3.0, 2.0, 2.0]),
+    "one value, by two conditions": (lambda e: select(e > 0, select(e > 1, e, e * 5), e), [1.0, 5.0, 1.0]),
+    "three values": (lambda e: select(e > 0, select(e > 1, e * 7, e * 5), e * 3), [3.0, 5.0, 7.0]),
+    "one value or none": (lambda e: select(e > 0, select(e > 1, e, const(4, e.dtype)), e), [1.0, 0.0, 1.0]),
 }
 
 
 @pytest.mark.parametrize("name", BRANCHES)
 def test_branches_of_one_condition(name: str) -> None:
     f, wanted = BRANCHES[name]
-    x, c = f64("x", 2), f64("c", 2)
-    y = tensor((2,), lambda i: f(x[i]))
-    arrays = {x: np.array([-1.0, 2.0]), c: np.ones(2)}
+    x, c = f64("x", 3), f64("c", 3)
+    y = tensor((3,), lambda i: f(x[i]))
+    arrays = {x: np.array([-1.0, 0.5, 2.0]), c: np.ones(3)}
     assert evaluate(adjoint([y], [c], [x]), arrays)[0].tolist() == wanted
 
 

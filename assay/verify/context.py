@@ -51,14 +51,15 @@ def atoms_of_index(i: Ix) -> frozenset[Any]:
 
 def is_constant(e: E) -> bool:
     """Whether the value is the same everywhere, and quickly computed."""
-    return not e.free and not e.reads and not e.has_fold
+    return not e.free and not e.reads and not e.has_fold and not e.sized
 
 
 def constant_of(t: T) -> E | None:
     """The value of every element, where no input is read and all elements have the same bits."""
     if t not in _constants:
         parts = order((t,))
-        plain = all(p.kind == "let" and not p.body.has_fold and p.size for p in parts)
+        plain = all(p.kind == "let" and not p.body.has_fold and not p.body.sized and not any(map(is_symbolic, p.shape)) and p.size
+                    for p in parts)  # fmt: skip
         _constants[t] = _one_value(t) if plain and sum(p.size for p in parts) <= ELEMENTS else None
     return _constants[t]
 

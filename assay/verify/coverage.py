@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.index import Ix, is_symbolic, ix
+from assay.core.index import Ix, is_symbolic, ix, same_shape
 from assay.core.lang import E, T, axes, op, size_of, substitute, walk
 from assay.core.lang import load as load_
 from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.verify import verdict
-from assay.verify.equal import STEPS, Comparator, Mismatch, Pair
+from assay.verify.equal import STEPS, Comparator, Mismatch, Pair, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
 from assay.verify.verdict import Verdict
 
@@ -81,14 +81,19 @@ def prove_schedule(s: Scheduled, *, rlimit: int | None = None, steps: int = STEP
     owed: list[Owed] = []
     for number, step in enumerate(s.steps):
         if step.nest is not None:
-            where = f"kernel {number}"
-            owed += _kernel(step.nest, step.writes, where, comparator)
+            owed += _kernel(step.nest, step.writes, f"kernel {number}", comparator)
+        else:
+            missing = [t for t in step.writes if not _without_kernel(t)]
+            owed += [Owed("value", f"step {number}: {t!r}", "no kernel computes it") for t in missing]
     owed += [*order_of(s), *(storage_of(s) if not s.program.sizes else ())]
     return Coverage(tuple(owed), sum(step.nest is not None for step in s.steps))
 
 
 def _kernel(nest: LoopNest, writes: tuple[T, ...], where: str, comparator: Comparator) -> Iterator[Owed]:
     if any(not is_symbolic(n) and n == 0 for n in nest.domain):
+        for t in writes:
+            if not is_empty(domain(t)):
+                yield Owed("value", f"{where}: {t!r}", "its kernel runs through no element")
         return
     for number, (stored, t) in enumerate(zip(nest.stores, writes, strict=True)):
         yield Owed("value", f"{where}: {t!r}", _value(nest, stored, t, number, comparator))
@@ -112,8 +117,10 @@ def _kernel(nest: LoopNest, writes: tuple[T, ...], where: str, comparator: Compa
 
 def _value(nest: LoopNest, stored: Stored, t: T, number: int, comparator: Comparator) -> str:
     """Why what is stored is not the tensor `t`; "" where it is."""
+    if not _alike(stored.tensor, t, nest.kind):
+        return f"what is stored is {stored.tensor!r}, a {stored.tensor.kind} in a kernel of a {nest.kind}"
     if t.kind == "scatter":
-        return _scatter(stored, t, number, comparator)
+        return _scatter(stored, t, number, comparator) if nest.domain == domain(t) else "another domain"
     if t.kind == "scan":
         return _same(stored.value, t.body, comparator) if nest.domain == domain(t) else "another domain"
     if math.prod(nest.domain) != math.prod(t.shape):
@@ -126,6 +133,19 @@ def _value(nest: LoopNest, stored: Stored, t: T, number: int, comparator: Compar
     if stored.condition is None:
         return "its check is not made"
     return _same(substitute(stored.condition, {**env}), t.cond, comparator)
+
+
+def _alike(made: T, t: T, kind: str) -> bool:
+    """Whether the memory of `made` is that of `t`, written as a kernel of this kind does."""
+    same = same_shape(made.shape, t.shape) and (made.kind, made.dtype) == (t.kind, t.dtype)
+    if "scan" in (kind, t.kind) or "scatter" in (kind, t.kind):
+        same = same and kind == t.kind
+    return same and (t.kind != "scan" or (made.k, made.axis) == (t.k, t.axis))
+
+
+def _without_kernel(t: T) -> bool:
+    """Whether reference functions compute it, or there is nothing to compute."""
+    return t.kind == "extern" or is_empty(t.shape)
 
 
 def _scatter(stored: Stored, t: T, number: int, comparator: Comparator) -> str:
@@ -255,6 +275,7 @@ def _chunks(nest: LoopNest, length: int, size: int) -> str:
             return f"{length} of {outer[0].attr.n} steps"
         carried.add(outer[0])
         nested |= inner
+    nested |= {x for b in nest.buffers for x in walk((b.value,)) if x.op == "fold"}
     if not nested.isdisjoint(carried):
         return "a fold in chunks is read in another fold, which needs all of its steps"
     return ""
@@ -276,7 +297,7 @@ def _writers(nest: LoopNest, *, once: bool) -> str:
             return f"threads divide {nest.units} units, the loop has {units}"
     if nest.chunks is not None and not once:
         return "elements are computed twice, and each chunk starts from what is stored"
-    if nest.kind == "scatter":
+    if any(s.tensor.kind == "scatter" for s in nest.stores):
         return _in_order(nest, divided, once=once)
     return ""
 
@@ -322,11 +343,15 @@ def _checks(s: Scheduled) -> str:
     """Why some read of a kernel was not declared: what its values load, it must read."""
     for number, step in enumerate(s.steps):
         if step.nest is None:
+            unread = [a for t in step.writes if t.kind == "extern" for a in t.args if a not in step.reads]
+            if unread:
+                return f"step {number} reads {unread[0]!r} and does not say so"
             continue
         local = {b.tensor for b in step.nest.buffers}
         loaded = _loads(e for x in step.nest.stores for e in (x.value, *([x.condition] if x.condition is not None else [])))
         loaded |= _loads(b.value for b in step.nest.buffers)
         loaded |= {r for x in step.nest.stores for i in x.indices for r in _of_index(i)}
+        loaded |= {t.base for t in step.writes if t.kind == "scatter"}  # it is copied first
         hidden = [t for t in loaded - local - step.reads if not (t.kind == "input" and t not in s.program.inputs)]
         if hidden:
             return f"kernel {number} loads {hidden[0]!r} and does not say so"

@@ -2,7 +2,7 @@
 
     load of an extern in 0..n-1                  what its contract declares
     fold(k:n; a=0) select(c, [k], a)             <= n - 1: a step keeps the accumulator, or takes the loop's index or a constant
-    fold(k:n; a=0) add(a, i64(c))                <= n * 1: each step adds a bounded amount
+    fold(k:n; a=0) add(a, i64(c))                <= n * 1: each step adds a bounded amount, and no sum falls below the type
     band(x, m) for m >= 0                        <= m
 
 Numbers are in the ranges that every expression carries; these hold for all sizes.
@@ -36,7 +36,9 @@ def _end(a: E) -> Ix | None:
         t, indices = a.attr
         if t.end is not None:
             return t.end if all(map(within, indices, t.shape)) else None
-        return _end(t.body) if t.kind == "let" and t.body.op in ("fold", "proj") else None
+        end = _end(t.body) if t.kind == "let" and t.body.op in ("fold", "proj") else None
+        outside = not all(map(within, indices, t.shape))  # there the load is 0
+        return None if end is not None and outside and not nonnegative(end) else end
     fold, k = (a.args[0], a.attr) if a.op == "proj" else (a, 0)
     return fold_end(fold, k) if fold.op == "fold" else None
 
@@ -48,7 +50,8 @@ def fold_end(fold: E, k: int) -> Ix | None:
     end = _top(fold.args[k])
     added = growth(step, own)
     if end is not None and added is not None:
-        return end + max(added[1], 0) * ix(fold.attr.n)
+        least = fold.args[k].lo + min(added[0], 0) * (fold.attr.hi + 1)  # below its type a sum comes back from above
+        return end + max(added[1], 0) * ix(fold.attr.n) if least >= own.dtype.lo else None
     for x in _choices(step):
         top = end if x is own else _top(x)
         if end is None or top is None:

@@ -188,7 +188,8 @@ def regrouped(q: Comparator, a: E, b: E, c: Context, why: Answer) -> Rule:
     if isinstance(found, Mismatch):
         return found
     laws = found - {ORDERED}
-    needed = ["assoc", *(["comm"] if ORDERED not in found else []), *(["unit"] if gather.units else [])]
+    ordered = ORDERED in found and not gather.interleaved
+    needed = ["assoc", *([] if ordered else ["comm"]), *(["unit"] if gather.units else [])]
     for law in needed:
         answer = q.law(law, name, a.dtype, exact=exact)
         if isinstance(answer, Mismatch):
@@ -201,33 +202,42 @@ ORDERED = Law("the terms stand in their order", "", "", exact=True)  # among the
 
 
 class _Gather:
-    """The terms of sums of one function; `units`: neutral elements were left out."""
+    """The terms of sums of one function.
+
+    units         neutral elements were left out
+    interleaved   one loop runs through several terms: those of the first do not all stand before those of the second
+    """
 
     def __init__(self, q: Comparator, name: str, neutral: set[E], c: Context) -> None:
         self.q, self.name, self.neutral, self.context = q, name, neutral, c
-        self.units = False
+        self.units = self.interleaved = False
 
     def terms(self, e: E, level: int) -> list[Terms]:
         """The terms that `e` is the sum of, left to right; loops get levels from `level` on."""
         found: list[Terms] = []
-        todo: list[tuple[E, tuple[Var, ...]]] = [(e, ())]
+        within: list[int] = []  # the outermost folds of the terms, by number
+        folds = 0
+        todo: list[tuple[E, tuple[Var, ...], int]] = [(e, (), 0)]
         while todo:
-            x, loops = todo.pop()
+            x, loops, outer = todo.pop()
             if x in self.neutral:
                 self.units = True
             elif x.op in LOADS and (y := self._opened(x)) is not x:
-                todo.append((y, loops))
+                todo.append((y, loops, outer))
             elif x.op == "stop":
-                todo.append((x.args[0], loops))
+                todo.append((x.args[0], loops, outer))
             elif monoid_of(x) != self.name:
                 found.append(Terms(loops, x))
+                within += [outer] if loops else []
             elif x.op == "fold":
                 v = variable(level + len(loops), x.attr.n)
                 inner = (*loops, v)
                 term = substitute(x.args[1].args[1], {x.attr: ix(v)})
-                todo += [(term, inner), (x.args[0], loops)]
+                folds += 1
+                todo += [(term, inner, outer if loops else folds), (x.args[0], loops, outer)]
             else:
-                todo += [(x.args[1], loops), (x.args[0], loops)]
+                todo += [(x.args[1], loops, outer), (x.args[0], loops, outer)]
+        self.interleaved = self.interleaved or len(within) != len(set(within))
         return found
 
     def _opened(self, x: E) -> E:

@@ -180,6 +180,11 @@ GOOD = (
 )  # fmt: skip
 
 BAD = (
+    pair("two terms in one loop, against a loop for each: they change places", "x: f32[16], z: f32[16]",
+         "y[] = fold(k:16; s=-0x0p+0:f32) add(s, add(x[k], z[k]))", "y[] = add(sum(k:16) x[k], sum(k:16) z[k])", "assoc unit"),
+    pair("a first term in each step of an outer loop, against all of them first", "x: f32[16], z: f32[16]",
+         "y[] = fold(k:4; s=-0x0p+0:f32) add(s, fold(j:4; r=z[k]) add(r, x[4*k + j]))",
+         "y[] = add(sum(k:4) z[k], sum(k:16) x[k])", "assoc unit"),
     pair("positions outside of the box: two of them have one number", "x: f32[4]",
          "y[] = max(k:2) max(l:2) add(x[k], x[l])", "y[] = max(k:4) add(x[0], x[k])"),
     pair("positions outside of the box, of integers", "x: i32[4]", "y[] = sum(k:2) sum(l:2) mul(x[k], x[l])",

@@ -104,6 +104,12 @@ SCATTER = """program f(x: f32[4], v: f32[3,8], k: i64[3,8]):
   y = scatter x over [i:3,j:8] at [min(max(k[i,j], 0:i64), 3:i64)] set v[i,j]
   return y
 """
+SORTED = """program f(x: f32[4,11]):
+  t[i:4,j:11] = exp(x[i,j])
+  s = extern "sort"(t; 1, false; 0): f32[4,11]
+  y[i:4,j:11] = neg(s[i,j])
+  return y
+"""
 LOOKUP = """program f(x: f32[8], k: i64[40]):
   c[i:40] = require(and(le(0:i64, k[i]), lt(k[i], 8:i64)), k[i], "[IndexError] {value} at {index}", 0..7)
   y[i:40] = x[c[i]]
@@ -244,6 +250,27 @@ def test_chunks_run_through_the_whole_fold() -> None:
     assert kinds(s) == set()
     assert kinds(changed(s, 0, chunks=(44, 8))) == {"chunks"}
     assert kinds(changed(s, 0, chunks=(45, 0))) == {"chunks"}
+
+
+def test_what_a_kernel_says_of_itself_is_held_against_what_it_writes() -> None:
+    s = scheduled(*made(SCATTER))
+    (step,) = s.steps
+    assert step.nest is not None
+    one, rows = Axis(1, (Piece(1, 1, (0,), 1),)), step.nest.axes[1]
+    assert kinds(s) == set()
+    assert kinds(changed(s, 0, domain=(1, 8), axes=(one, rows))) == {"value"}
+    assert kinds(changed(s, 0, domain=(0, 8))) == {"value"}
+    assert kinds(changed(s, 0, kind="let", threads=0, units=3)) == {"value", "writer"}
+    assert kinds(replace(s, steps=(replace(step, nest=None),))) == {"value"}
+    base = step.writes[0].base
+    assert kinds(replace(s, steps=(replace(step, reads=step.reads - {base}),))) == {"order"}
+
+
+def test_reference_functions_read_their_arguments() -> None:
+    s = scheduled(*made(SORTED))
+    at = next(k for k, step in enumerate(s.steps) if step.nest is None)
+    assert kinds(s) == set()
+    assert kinds(replace(s, steps=(*s.steps[:at], replace(s.steps[at], reads=frozenset()), *s.steps[at + 1 :]))) == {"order"}
 
 
 SHARED = """program f(x: f32[6,45]):

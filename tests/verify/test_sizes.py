@@ -13,6 +13,7 @@ from assay.core.text import parse, show
 from assay.core.wellformed import check
 from assay.verify import bounds, integers, products
 from assay.verify.products import Certificate, System, certificate, refutes
+from assay.verify.validate import validate
 from tests.verify.size_cases import FALSE, TRUE, SizeCase
 
 SEEDS = (0, 1, 7, 42, 1234)
@@ -175,6 +176,31 @@ def test_conditions(text: str, *, always: bool) -> None:
     assert (answer.status == "proved") is always, answer
     if answer.status == "refuted":
         assert answer.point is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "always"),
+    [("select(lt(o[q%4], 3), 1:i8, 0:i8)", True), ("select(lt(o[q%4], 3), 1:i8, -100:i8)", False)],  # -200 is 56 in an i8
+)
+def test_sums_that_fall_below_their_type_come_back_from_above(step: str, *, always: bool) -> None:
+    p = parse(f"program f[n: 1..](o: i64[4]):\n u[] = fold(q:n; a=0:i8) add(a, {step})\n t[] = le([u[]]:i64, [n]:i64)\n return t")
+    assert (integers.decide(integers.Goal(condition=p.outputs[0].body)).status == "proved") is always
+
+
+def test_the_end_of_a_let_is_none_outside_of_it() -> None:
+    """Elsewhere it reads as 0, which may be more."""
+    for at, always in (("u[i]", True), ("u?[i]", True), ("u?[i + 2]", False)):
+        p = parse("program f[n: 1..](o: i64[4]):\n u[i:2] = fold(q:n; a=[-n]:i64) select(lt(o[q%4], 3), [-n - 1]:i64, a)\n"
+                  f" t[i:2] = le({at}, [-n]:i64)\n return t")  # fmt: skip
+        assert (integers.decide(integers.Goal(condition=p.outputs[0].body)).status == "proved") is always, at
+
+
+@pytest.mark.parametrize("held", ["[n]:i64", "c[i]", "d?[i]"])
+def test_conditions_on_sizes_are_no_constants(held: str) -> None:
+    head = "program f[n: 1..](x: f32[4]):\n c[i:4] = [n]:i64\n d[i:n] = 7:i64\n"
+    source = parse(f"{head} t[i:4] = select(lt({held}, 5), x[i], 0x0p+0:f32)\n return t")
+    for value in ("x[i]", "0x0p+0:f32"):
+        assert not validate(source, parse(f"{head} t[i:4] = {value}\n return t")).proved
 
 
 def test_each_step_is_needed() -> None:

@@ -3,6 +3,7 @@
     bounds   each plain load and each index of a scatter is in bounds on its path; each require that checks an index
              is proved to hold always, or kept as the run-time check it is
     check    the other requires (division by zero, ...): proved to hold always, or kept
+    range    a require's condition implies the range that it states; owed only where that is not proved
     width    every index and flattened address fits int32, asked without the guards (masked lanes compute addresses
              too), else int64
     sign     every // in an index has a dividend >= 0, so that C's truncating division is right, else it is kept as a
@@ -20,10 +21,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from assay.core import dtypes as dt
 from assay.core.errors import Unsound
 from assay.core.index import Atom as IndexAtom
 from assay.core.index import Div, Ix, Quotient, Size, Val, Var, affine, divisions, from_atom, ix, values, within
-from assay.core.lang import E, Program, T, axes, bodies, walk
+from assay.core.lang import E, Program, T, as_index, axes, bodies, walk
 from assay.core.lang.bind import STATED
 from assay.core.text import Names, domain, sum_text
 from assay.semantics.failure import WRAPPED
@@ -395,6 +397,14 @@ class _Prover:
             self._owe(kind, t, PROVED, f"always holds: {answer.how}", None, answer, self._asked(goal))
         else:
             self._owe(kind, t, KEPT, "checked at run time", None, answer, self._asked(goal))
+        stated = _stated(t)
+        if stated is None:
+            return
+        passed = frozenset(split(t.cond, True))
+        implied = self._decide(stated, passed)
+        if implied.status != PROVED:
+            self._owe("range", t, implied.status, "its condition does not imply the range that it states", None, implied,
+                      self._asked(stated, passed))  # fmt: skip
 
     # -------------------------------------------------------------------------------------------- width
 
@@ -474,6 +484,18 @@ def _inside(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:
     for i, n in zip(indices, shape, strict=True):
         ranges += [(i, 0, END), (n - 1 - i, 0, END)] if isinstance(n, Ix) else [(i, 0, n - 1)]
     return Goal(tuple(ranges))
+
+
+def _stated(t: T) -> Goal | None:
+    """That the value of a require lies in the range that it states, which all that read it believe; None: its own range."""
+    if t.dtype.is_integer and (t.end is not None or (t.lo, t.hi) != (t.body.lo, t.body.hi)):
+        i = as_index(t.body)
+        below = [(i, t.lo, END)] if t.body.lo < t.lo else []
+        above = [((t.hi if t.end is None else t.end) - i, 0, END)] if t.end is not None or t.body.hi > t.hi else []
+        return Goal((*below, *above))
+    if t.dtype is dt.bool_ and t.lo == t.hi and t.body.lo != t.body.hi:
+        return Goal(condition=t.body if t.lo else ~t.body)
+    return None
 
 
 def _narrow(shape: tuple[int, ...], indices: tuple[Ix, ...]) -> Goal:

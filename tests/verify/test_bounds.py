@@ -286,3 +286,25 @@ def test_json() -> None:
         "kind": "bounds", "where": "t0: x[2*i + 3]", "status": "refuted", "how": "samples", "message": "",
         "witness": {"i": 49, "index": [101]}, "reason": "fails for i = 49, index = [101]",
     }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ stated ranges
+
+
+@pytest.mark.parametrize(
+    ("condition", "stated", "verdict"),
+    [
+        ("and(le(0:i64, k[i]), lt(k[i], 4:i64))", "0..3", "PROVED"),
+        ("and(le(0:i64, k[i]), lt(k[i], 4:i64))", "0..7", "PROVED"),  # the condition says more
+        ("and(le(0:i64, k[i]), lt(k[i], 8:i64))", "0..3", "REFUTED"),
+        ("and(le(-1:i64, k[i]), lt(k[i], 4:i64))", "0..3", "REFUTED"),
+        ("ne(k[i], 0:i64)", "0..3", "REFUTED"),
+    ],
+)
+def test_a_require_implies_the_range_that_it_states(condition: str, stated: str, verdict: str) -> None:
+    """What reads it believes the range: a load was proved in bounds by a check that lets 7 pass."""
+    found = prove(parse(f"program f(x: f32[4], k: i64[4]):\n c[i:4] = require({condition}, k[i], \"[IndexError] no\", {stated})\n"
+                        " t[i:4] = x[c[i]]\n return t"))  # fmt: skip
+    assert found.verdict.kind == verdict
+    if "0..3" in stated and verdict == "REFUTED":
+        assert [o.status for o in found.obligations if o.kind == "range"] == ["refuted"]

@@ -136,10 +136,10 @@ def _value(nest: LoopNest, stored: Stored, t: T, number: int, comparator: Compar
 
 
 def _alike(made: T, t: T, kind: str) -> bool:
-    """Whether the memory of `made` is that of `t`, written as a kernel of this kind does."""
-    same = same_shape(made.shape, t.shape) and (made.kind, made.dtype) == (t.kind, t.dtype)
+    """Whether the memory of `made` is that of `t`, written as a kernel of this kind does; axes of a let may have been merged."""
+    same = (made.kind, made.dtype) == (t.kind, t.dtype)
     if "scan" in (kind, t.kind) or "scatter" in (kind, t.kind):
-        same = same and kind == t.kind
+        same = same and kind == t.kind and same_shape(made.shape, t.shape)
     return same and (t.kind != "scan" or (made.k, made.axis) == (t.k, t.axis))
 
 

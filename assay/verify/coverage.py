@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.core.index import Ix, is_symbolic, ix, same_shape
-from assay.core.lang import E, T, axes, op, size_of, substitute, walk
+from assay.core.lang import E, T, axes, index, op, size_of, substitute, walk
 from assay.core.lang import load as load_
 from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.verify import verdict
-from assay.verify.equal import STEPS, Comparator, Mismatch, Pair, is_empty
+from assay.verify.equal import LOADS, STEPS, Comparator, Mismatch, Pair, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
 from assay.verify.verdict import Verdict
 
@@ -98,7 +98,7 @@ def _kernel(nest: LoopNest, writes: tuple[T, ...], where: str, comparator: Compa
     for number, (stored, t) in enumerate(zip(nest.stores, writes, strict=True)):
         yield Owed("value", f"{where}: {t!r}", _value(nest, stored, t, number, comparator))
     for b in nest.buffers:
-        yield Owed("rows", f"{where}: {b.tensor!r}", _rows(b, comparator))
+        yield Owed("rows", f"{where}: {b.tensor!r}", _rows(b, comparator) or _read_rows(nest, b))
         for k, axis in enumerate(b.axes):
             yield Owed("coverage", f"{where}: rows of {b.tensor!r}, axis {k}", covered(axis)[0])
     once = True
@@ -166,6 +166,20 @@ def _rows(b: RowBuffer, comparator: Comparator) -> str:
     if tuple(a.n for a in b.axes) != tuple(n for n in t.shape[len(b.lead) :] if n != 1):
         return "its size is not that of a row"
     return _same(b.value, substitute(t.body, {**env}), comparator)
+
+
+def _read_rows(nest: LoopNest, b: RowBuffer) -> str:
+    """Why the kernel may read other rows of the tensor than the buffer holds, where it reads from there."""
+    for v, axis in zip(axes(nest.domain), nest.axes, strict=True):
+        if any(v in i.free for i in b.lead) and any(p.lanes > 1 for p in axis.pieces):
+            return "lanes read different rows"
+    held = [other.lead for other in nest.buffers if other.tensor is b.tensor]
+    parts = [e for x in nest.stores for e in (x.value, *([x.condition] if x.condition is not None else []))]
+    parts += [index(i) for x in nest.stores for i in x.indices] + [other.value for other in nest.buffers]
+    for e in walk(parts):
+        if e.op in LOADS and e.attr[0] is b.tensor and e.attr[1][: len(b.lead)] not in held:
+            return f"row {list(e.attr[1][: len(b.lead)])} is read, and {list(b.lead)} is held"
+    return ""
 
 
 def _same(a: E, b: E, comparator: Comparator) -> str:

@@ -88,6 +88,8 @@ class _Validator:
         s, t = self.source, self.target
         if s.inputs != t.inputs or len(s.outputs) != len(t.outputs):
             return self._against("the program", Mismatch("inputs or outputs differ"))
+        if set(s.guards) != set(t.guards):
+            return self._against("the program", Mismatch("its guards admit other sizes"))
         for k, (a, b) in enumerate(zip(t.outputs, s.outputs, strict=True)):
             if not same_shape(a.shape, b.shape) or a.dtype is not b.dtype:
                 return self._against(f"output {k}", Mismatch(f"{a!r} in the place of {b!r}"))

@@ -17,10 +17,11 @@ from assay.backends.cpp import nest as printing
 from assay.backends.cpp import scheduled
 from assay.backends.placement import Placement, Store
 from assay.backends.plan import Kernel, Plan, Schedule
+from assay.backends.schedule import choose
 from assay.backends.target import host
 from assay.core.errors import InternalError
 from assay.core.index import ix
-from assay.core.lang import Program
+from assay.core.lang import Program, substitute
 from assay.core.parser import parse
 from assay.semantics.denote import run
 from assay.verify.coverage import covered, prove_schedule
@@ -45,6 +46,12 @@ def test_every_plan_of_every_program(name: str) -> None:
     for made in (*(plan(p, feature) for feature in FEATURES), *(random_plan(p, seed) for seed in range(1))):
         found = prove_schedule(scheduled(p, made))
         assert found.proved, str(found)
+
+
+@pytest.mark.parametrize("name", ["reshapes", "transposes", "masks", "several_outputs"])
+def test_the_chosen_plans_store_lets_in_other_shapes(name: str) -> None:
+    found = prove_schedule(scheduled(*choose(CASES[name](), host())))
+    assert found.proved, str(found)
 
 
 # ------------------------------------------------------------------------------------------------ axes
@@ -264,6 +271,19 @@ def test_what_a_kernel_says_of_itself_is_held_against_what_it_writes() -> None:
     assert kinds(replace(s, steps=(replace(step, nest=None),))) == {"value"}
     base = step.writes[0].base
     assert kinds(replace(s, steps=(replace(step, reads=step.reads - {base}),))) == {"order"}
+
+
+def test_rows_are_those_that_are_read() -> None:
+    s = scheduled(*made(SOFTMAX, local=1))
+    assert kinds(s) == set()
+    nest = s.steps[1].nest
+    assert nest is not None
+    (b,) = nest.buffers
+    (row,) = b.lead
+    first = replace(b, lead=(ix(0),), value=substitute(b.value, {v: ix(0) for v in row.free}))
+    assert kinds(changed(s, 1, buffers=(first,))) == {"rows"}
+    assert kinds(changed(s, 1, axes=(Axis(6, (Piece(1, 0, (0, 2), 4, is_tail=True),)),))) == {"rows"}
+    assert kinds(changed(s, 1, buffers=())) == {"order"}
 
 
 def test_reference_functions_read_their_arguments() -> None:

@@ -203,6 +203,13 @@ def test_conditions_on_sizes_are_no_constants(held: str) -> None:
         assert not validate(source, parse(f"{head} t[i:4] = {value}\n return t")).proved
 
 
+def test_programs_that_take_other_sizes_are_not_equal() -> None:
+    one, other = (parse(f"program f[n: 1..](x: f32[n]):\n{g} t[i:n] = x[i]\n return t") for g in ("", " guard lt(3, [n]:i64)\n"))
+    assert validate(one, one).proved
+    assert not validate(one, other).proved
+    assert not validate(other, one).proved
+
+
 def test_each_step_is_needed() -> None:
     """Without products, what they prove is left to z3's search in the integers."""
     how = {o.how.split(",")[0] for c in TRUE for o in bounds.prove(c.program).obligations if o.kind == "bounds"}

@@ -25,8 +25,9 @@ from assay.backends.target import Target, host
 from assay.core.lang import Program, T
 from assay.transforms.split import split_exact_folds
 
-ATTEMPTS = 20
+ATTEMPTS = 100
 ROOM = 16  # values that the body of a kernel computes at a time, with all their copies; one without copies may be larger
+WHOLE = 128  # and so many in all kernels of a program of few kernels, which compile quickly
 PRICE = 50  # what a kernel counts for in the work of a search
 CHANGED = 0.4  # of the lets
 
@@ -42,7 +43,7 @@ def random_schedule(kernel: Kernel, rng: random.Random, target: Target, room: in
     axes, lanes = range(len(p.axes)), target.lanes
     for _ in range(ATTEMPTS):
         vector, threads = rng.choice([None, *axes]), rng.choice([None, *axes])
-        jam = tuple((k, rng.choice((2, 3, 4, lanes))) for k in axes if k != vector and rng.random() < 0.3)
+        jam = tuple((k, rng.choice((2, 3, 4, lanes, lanes))) for k in axes if k != vector and rng.random() < 0.4)
         copies = rng.choice((1, 1, 2, 3))
         if room is not None and len(p.values) * copies * math.prod(u for _, u in jam) > room:
             copies, jam = 1, ()
@@ -105,7 +106,8 @@ def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
         unpriced = Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule())
         chosen.append((g, Candidate(0.0, g, unpriced) if g.tensors[0].kind != "extern" else None))
     program, plan = assemble(program, chosen)
-    schedules = [random_schedule(k, random.Random(number), target, ROOM) for k in plan.kernels]
+    room = max(ROOM, WHOLE // max(1, len(plan.kernels)))
+    schedules = [random_schedule(k, random.Random(number), target, room) for k in plan.kernels]
     return program, Plan(tuple(replace(k, schedule=s, reason="drawn") for k, s in zip(plan.kernels, schedules, strict=True)))
 
 

@@ -30,6 +30,7 @@ Tell: TypeAlias = Callable[[str], None]
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
 BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
+PLANS = 12  # random ones of each core program
 WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 
@@ -142,11 +143,13 @@ def _by_cases(files: Sequence[Path], known: Sequence[int | str], tell: Tell) -> 
 
 def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
     """What is wrong with the programs of these files."""
+    from assay.fuzz.cases import read_case
     from assay.fuzz.mutants.corpus import compared, prepare
 
-    for number in (None, 3, 4):
+    bare = [f for f in files if read_case(f).recipe is None]
+    for number, some in ((None, files), *((k, bare) for k in range(PLANS))):
         tell("validator")
-        prepared = [(f, *prepare(f, number)) for f in files]
+        prepared = [(f, *prepare(f, number)) for f in some]
         for file, case, error in prepared:
             if error:
                 yield _of_case("proof", file, case, error.partition(":")[0], error)

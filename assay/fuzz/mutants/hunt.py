@@ -30,7 +30,7 @@ Tell: TypeAlias = Callable[[str], None]
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
 BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
-PLANS = 12  # random ones of each core program
+PLANS, SMALL = 12, 6  # random ones of each core program of so many tensors at most
 WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 
@@ -146,8 +146,8 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
     from assay.fuzz.cases import read_case
     from assay.fuzz.mutants.corpus import compared, prepare
 
-    bare = [f for f in files if read_case(f).recipe is None]
-    for number, some in ((None, files), *((k, bare) for k in range(PLANS))):
+    small = [f for f in files if (case := read_case(f)).recipe is None and len(case.program.tensors) <= SMALL]
+    for number, some in ((None, files), *((k, small) for k in range(PLANS))):
         tell("validator")
         prepared = [(f, *prepare(f, number)) for f in some]
         for file, case, error in prepared:

@@ -31,6 +31,7 @@ BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
 BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
 PLANS, SMALL = 12, 6  # random ones of each core program of so many tensors at most
+SCALAR = 1  # the random plan without vectors, for all of them
 WEAK = 5  # programs that are judged by the rules with a tolerance too
 
 
@@ -146,8 +147,9 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
     from assay.fuzz.cases import read_case
     from assay.fuzz.mutants.corpus import compared, prepare
 
-    small = [f for f in files if (case := read_case(f)).recipe is None and len(case.program.tensors) <= SMALL]
-    for number, some in ((None, files), *((k, small) for k in range(PLANS))):
+    bare = {f: len(case.program.tensors) for f in files if (case := read_case(f)).recipe is None}
+    small = [f for f, size in bare.items() if size <= SMALL]
+    for number, some in ((None, files), (SCALAR, [*bare]), *((k, small) for k in range(PLANS) if k != SCALAR)):
         tell("validator")
         prepared = [(f, *prepare(f, number)) for f in some]
         for file, case, error in prepared:

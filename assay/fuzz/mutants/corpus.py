@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.backends.cpp import compile_many
+from assay.core.lang import Program, program
 from assay.examine import draw_many, schedule_layers, stage_layers
 from assay.fuzz.campaign import QUICK
 from assay.fuzz.cases import read_case
@@ -49,11 +50,10 @@ def _built(chosen: Sequence[Any]) -> list[Any]:
 def _compared(x: Shown, chosen: Any, executable: Any) -> Report | str:
     if isinstance(executable, str):
         return executable
-    seen: list[Stage] = []
-    stages = _or_error("optimise", lambda: optimise(x.source, observe=seen.append))
+    stages = _or_error("optimise", lambda: _stages(x.source))
     if isinstance(stages, str):
         return stages
-    layers = [*stage_layers(seen), *schedule_layers(chosen[0], lambda: executable.links[-1]),
+    layers = [*stage_layers(stages), *schedule_layers(chosen[0], lambda: executable.links[-1]),
               Layer("cpp", lambda xs: list(executable(xs)))]  # fmt: skip
     return _or_error("run", lambda: compare(x.source, layers, x.inputs, shrink=False))
 
@@ -64,3 +64,32 @@ def _or_error(stage: str, f: Any) -> Any:
     except Exception as error:
         return f"{stage}: {type(error).__name__}: {error}"
 
+
+def judged(shown: Shown) -> tuple[str, str, str]:
+    """(check, stage, what it says) of one program; ("", "", "") where nothing is wrong."""
+    error = _or_error("optimise", lambda: fault(_stages(shown.source), shown.schedule))
+    if error and not error.startswith("optimise"):
+        return "proof", error.partition(":")[0], error
+    (report,) = compared([shown])
+    if isinstance(report, str):
+        return "comparison", report.partition(":")[0], report
+    wrong = next((s.name for s in report.stages if not s.verdict.ok), "")
+    return ("comparison", wrong, str(report.witness)) if wrong else ("", "", "")
+
+
+def smaller(shown: Shown, by: str, stage: str) -> Shown:
+    """The program with one result, where the same check says the same of it."""
+    p = shown.source
+    for t in p.outputs if len(p.outputs) > 1 else ():
+        source = program(p.inputs, [t], p.checks, p.name)
+        stages = _or_error("optimise", lambda source=source: _stages(source))
+        made = Shown(source, source if isinstance(stages, str) else stages[-1].program, shown.schedule, shown.inputs)
+        if judged(made)[:2] == (by, stage):
+            return made
+    return shown
+
+
+def _stages(source: Program) -> list[Stage]:
+    seen: list[Stage] = []
+    optimise(source, observe=seen.append)
+    return seen

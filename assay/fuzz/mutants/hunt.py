@@ -165,7 +165,10 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
 
 
 def _of_case(by: str, file: Path, shown: Shown, stage: str, text: str) -> Outcome:
-    size = sum(t.kind != "input" for t in shown.source.tensors)
+    from assay.fuzz.mutants.corpus import smaller
+
+    small = smaller(shown, by, stage)
+    size = sum(t.kind != "input" for t in small.source.tensors)
     return Outcome(str(file), by, stage, 0, size, f"{file}\n{text}", tolerated([shown]))
 
 

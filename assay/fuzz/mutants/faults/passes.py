@@ -28,14 +28,15 @@ TABLE = (
     Mutant("checks are dropped by every rewriting", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', "return []"),
     Mutant("checks change their order", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', 'return [t for t in made if t.kind == "require"][::-1]'),
     Mutant("the last check is dropped", REWRITING, REWRITE, 'return [t for t in made if t.kind == "require"]', 'return [t for t in made if t.kind == "require"][:-1]'),
-    Mutant("the base of a scatter may be inlined away", REWRITING, REWRITE, "            whole.add(t.base)\n", "            pass\n"),
-    Mutant("an argument of an extern may be inlined away", REWRITING, REWRITE, "            whole.update(t.args)\n", "            pass\n"),
+    Mutant("the base of a scatter may be inlined away", f"{REWRITING}|emit", REWRITE, "            whole.add(t.base)\n", "            pass\n"),
+    Mutant("an argument of an extern may be inlined away", f"{REWRITING}|emit", REWRITE, "            whole.update(t.args)\n", "            pass\n"),
     # ---------------------------------------------------------------- propagate_indices
     Mutant("every check is taken for proved", "propagate_indices", INDICES, 'if t.kind == "require" and is_const(t.cond, True):', 'if t.kind == "require":'),
     Mutant("a check that never holds is taken for proved", "propagate_indices", INDICES, "is_const(t.cond, True)", "is_const(t.cond)"),
     Mutant("a check whose value cannot be negative is taken for proved", "propagate_indices", INDICES, "is_const(t.cond, True)", "(is_const(t.cond, True) or t.lo == 0)"),
     # ---------------------------------------------------------------- compose_views
-    Mutant("what is computed from a load counts as a view of it", "compose_views", VIEWS, 't.body.op == "load" and not t.body.deps', 't.body.op in ("load", "load_or_zero")'),
+    Mutant("a view of the shape of its source is taken for it", "compose_views", VIEWS, "inlined=lambda source, made: is_view(made))",
+           "inlined=lambda source, made: is_view(made), replace=lambda t: t.body.attr[0] if is_view(t) and t.body.attr[0].shape == t.shape else t)"),
     # ---------------------------------------------------------------- choose_layout
     Mutant("a layout changes, and its readers do not", "choose_layout", LAYOUT, "where = permuted(idx, last[t]) if t in last else idx", "where = idx"),
     Mutant("readers of a changed layout permute the wrong axis", "choose_layout", LAYOUT, "return (*idx[:k], *idx[k + 1 :], idx[k])", "return (idx[k], *idx[:k], *idx[k + 1 :])"),

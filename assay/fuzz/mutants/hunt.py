@@ -21,6 +21,7 @@ from assay.fuzz.mutants.tolerance import TOLERANCES, Shown, tolerated
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from assay.core.operators import Operator
     from assay.fuzz.oracle import Judged
     from assay.fuzz.recipe import Recipe
     from assay.fuzz.worker import Judge
@@ -80,18 +81,30 @@ def _by_torch(mutant: Mutant) -> Outcome | None:
 
     if find_spec("torch") is None:
         return None
-    from assay.fuzz.against_torch import compared, disagreements, pointwise, results
+    try:
+        from assay.fuzz.against_torch import compared, pointwise
 
-    module = ".".join(("assay", *mutant.file.removesuffix(".py").split("/")))
-    for special, listed in ((0.0, compared()), (0.3, pointwise())):
-        own = [o for o in listed if o.meaning.__module__ == module or "operators" not in module]
-        for o in own:
-            for text in disagreements(o, special=special):
-                made = [found for x in own for found in results(x, special=special)]
-                pairs = [pair for _, ours, theirs in made for pair in zip(ours, theirs, strict=False)]
-                left = tuple(n for n, rule in TOLERANCES.items() if all(rule(a, b) for a, b in pairs))
-                return Outcome("", "torch", "operators", 0, 1, text, left)
+        module = ".".join(("assay", *mutant.file.removesuffix(".py").split("/")))
+        for special, listed in ((0.0, compared()), (0.3, pointwise())):
+            own = [o for o in listed if o.meaning.__module__ == module or "operators" not in module]
+            if (found := _disagreement(own, special)) is not None:
+                return found
+    except Exception as error:  # a meaning that raises, or cannot be compared
+        return Outcome("", "torch", "operators", 0, 1, f"{type(error).__name__}: {error}")
     return None
+
+
+def _disagreement(operators: Sequence[Operator], special: float) -> Outcome | None:
+    """The first one, and what the rules with a tolerance say of all results."""
+    from assay.fuzz.against_torch import disagreements, results
+
+    text = next((text for o in operators for text in disagreements(o, special=special)), None)
+    if text is None:
+        return None
+    made = [found for o in operators for found in results(o, special=special)]
+    pairs = [pair for _, ours, theirs in made for pair in zip(ours, theirs, strict=False)]
+    left = tuple(n for n, rule in TOLERANCES.items() if all(rule(a, b) for a, b in pairs))
+    return Outcome("", "torch", "operators", 0, 1, text, left)
 
 
 def drawn(seeds: range) -> list[Recipe]:

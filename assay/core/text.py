@@ -165,7 +165,8 @@ class Names:
         result = root.text(t.body)
         if t.kind == "require":
             stated = f", {t.lo}..{extent_text(t.hi if t.end is None else t.end)}"
-            narrowed = "" if t.dtype.is_float or (t.lo, t.hi) == (t.body.lo, t.body.hi) else stated
+            own = t.end is None and (t.lo, t.hi) == (t.body.lo, t.body.hi)
+            narrowed = "" if t.dtype.is_float or own else stated
             result = f"require({root.text(t.cond)}, {result}, {json.dumps(t.message)}{narrowed})"
         return _block(head, root.statements, result)
 

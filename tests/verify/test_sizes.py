@@ -203,6 +203,13 @@ def test_conditions_on_sizes_are_no_constants(held: str) -> None:
         assert not validate(source, parse(f"{head} t[i:4] = {value}\n return t")).proved
 
 
+def test_a_stated_end_is_written_where_its_number_says_no_more_than_the_value() -> None:
+    p = parse("program f[n: 1..](x: f32[n]):\n c[i:n] = require(lt([i]:i64, [n]:i64), [i]:i64, \"[IndexError] no\", 0..n - 1)\n"
+              " t[i:n] = x[c[i]]\n return t")  # fmt: skip
+    assert p.checks[0].end is not None
+    assert parse(show(p)) is p
+
+
 def test_programs_that_take_other_sizes_are_not_equal() -> None:
     one, other = (parse(f"program f[n: 1..](x: f32[n]):\n{g} t[i:n] = x[i]\n return t") for g in ("", " guard lt(3, [n]:i64)\n"))
     assert validate(one, one).proved

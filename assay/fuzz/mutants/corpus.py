@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from assay.backends.cpp import compile_many
 from assay.core.lang import Program, program
@@ -14,8 +17,9 @@ from assay.fuzz.cases import read_case
 from assay.fuzz.mutants.proofs import fault
 from assay.fuzz.mutants.tolerance import Shown
 from assay.fuzz.oracle import scheduled
+from assay.semantics.failure import RequireError
 from assay.transforms.pipeline import Stage, optimise
-from assay.verify.layered import Layer, Report, compare
+from assay.verify.layered import Arrays, Layer, Report, compare
 
 INPUTS = 5  # drawn for a program whose file has none; on the last one checks may fail
 
@@ -55,7 +59,22 @@ def _compared(x: Shown, chosen: Any, executable: Any) -> Report | str:
         return stages
     layers = [*stage_layers(stages), *schedule_layers(chosen[0], lambda: executable.links[-1]),
               Layer("cpp", lambda xs: list(executable(xs)))]  # fmt: skip
-    return _or_error("run", lambda: compare(x.source, layers, x.inputs, shrink=False))
+    report = _or_error("run", lambda: compare(x.source, layers, x.inputs, shrink=False))
+    if isinstance(report, Report) and report.agrees and _shares(executable, x.inputs):
+        return "cpp: results share memory"
+    return report
+
+
+def _shares(executable: Any, inputs: Sequence[Arrays]) -> bool:
+    """Whether some result is in the memory of another one, or of an input: whoever writes to it changes both."""
+    for xs in inputs:
+        try:
+            arrays = [*xs, *executable(xs)]
+        except RequireError:
+            continue
+        if any(np.may_share_memory(a, b) for a, b in itertools.combinations(arrays, 2)):
+            return True
+    return False
 
 
 def _or_error(stage: str, f: Any) -> Any:

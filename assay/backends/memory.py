@@ -31,7 +31,7 @@ class Block:
         align = HUGE if size >= HUGE else 64
         memory: mmap.mmap | bytearray
         if size >= HUGE:
-            memory = mmap.mmap(-1, size + align)
+            memory = mmap.mmap(-1, size + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has no huge pages
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 memory.madvise(mmap.MADV_HUGEPAGE)
         else:

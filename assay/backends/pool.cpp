@@ -79,5 +79,3 @@ extern "C" long call(void*arrays,const Call*c){
   return r;
 }
 extern "C" long bound(void**P,Run run,long threads){ Ieee mode; return run(P,parallel,threads); }
-extern "C" int madvise(void*,unsigned long,int);
-extern "C" void huge(void*p,unsigned long n){ madvise(p,n,14); }

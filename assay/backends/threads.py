@@ -21,7 +21,6 @@ class Native(NamedTuple):
 
     call: ctypes._CFuncPtr  # type: ignore[name-defined]
     bound: ctypes._CFuncPtr  # type: ignore[name-defined]
-    huge: ctypes._CFuncPtr  # type: ignore[name-defined]
     parallel: int
 
 
@@ -30,12 +29,11 @@ def native() -> Native:
     """The compiled pool."""
     library = build(Path(__file__).with_name("pool.cpp").read_text(encoding="utf-8")).library
     held = ctypes.PyDLL(library._name)
-    call, bound, huge = held.call, library.bound, library.huge
+    call, bound = held.call, library.bound
     pointer, number = ctypes.c_void_p, ctypes.c_long
     call.argtypes, call.restype = [ctypes.py_object, pointer], number
     bound.argtypes, bound.restype = [pointer, pointer, number], number
-    huge.argtypes, huge.restype = [pointer, ctypes.c_ulong], None
-    return Native(call, bound, huge, ctypes.cast(library.parallel, pointer).value or 0)
+    return Native(call, bound, ctypes.cast(library.parallel, pointer).value or 0)
 
 
 def available() -> int:

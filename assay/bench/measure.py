@@ -96,8 +96,8 @@ def measure(row: Row, peers: Sequence[str], *, threads: int, rounds: int, budget
             for _ in range(repeat[who]):
                 run()
             samples[who].append((time.perf_counter() - begin) / repeat[who])
-            if who == "torch":
-                time.sleep(0.02)  # its workers spin for a while and would slow down whoever comes next
+            if who != "assay":
+                time.sleep(0.02)  # workers of a peer spin for a while: whoever comes next would have half the cores
         if k >= 4 and time.perf_counter() - start > budget:
             break
     result.seconds = {who: statistics.median(s) for who, s in samples.items()}

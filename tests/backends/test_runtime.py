@@ -11,7 +11,7 @@ import pytest
 
 from assay.backends.build import build as build_text
 from assay.backends.cpp import compile_many, compile_program
-from assay.backends.memory import HUGE, Pool, size_class
+from assay.backends.memory import HUGE, POOL, Pool, size_class
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.runtime import Executable
 from assay.backends.target import host
@@ -171,6 +171,18 @@ def test_the_pool_survives_fork() -> None:
         os._exit(0 if (e([a, a])[0] == 2).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (e([a, a])[0] == 2).all()
+
+
+def test_a_forked_child_writes_in_its_own_memory() -> None:
+    a = POOL.array((1024, 1024), np.dtype(np.float32), size_class(HUGE * 2))[0]
+    a[...] = 1
+    child = os.fork()
+    if child == 0:
+        a[...] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (a == 1).all()
+
 
 
 @pytest.mark.skipif(not host().x86, reason="sets the control register of x86")

@@ -1,170 +1,124 @@
-"""Fused multiply-add in numpy, bit for bit what the hardware instruction gives: round(a*b + c) with ONE rounding.
+"""Fused multiply-add of numpy arrays: round(a*b + c) with ONE rounding.
 
-numpy has no fma. Both functions compute the result with ordinary operations wherever those cannot go wrong, find the few
-elements where they can, and redo only these with a rounding to odd (Boldo & Melquiond, "Emulation of a FMA and correctly
-rounded sums", IEEE Trans. Computers 57(4), 2008). Arrays are walked in blocks that stay in the cache.
+numpy has no fma, but its complex product ends with one where the processor has the instruction.  The imaginary part of
+
+    (a + c i) * (1 + b i)    is    fma(a, b, c*1)
+
+because numpy's vector loop rounds one product, here c*1 = c, and adds the other to it with a fused multiply-add.  That is
+how the loop happens to be written: it is asked on first use, for every length of a loop and its rest, and where a bit
+differs from what fma_emulated.py computes with ordinary operations, those do all the work.
 """
 
 import math
 import threading
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Array = npt.NDArray[Any]
+from assay.core.fma_emulated import BLOCK, F32, F64, Array, emulated32, emulated64
 
-BLOCK = 1 << 16
-"""Elements a block: numpy's cost of a call is small against the work, temporaries stay in the caches."""
+Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
+Compute: TypeAlias = Callable[[Any, Any, Any, Any], None]  # compute(a, b, c, out)
 
-SMALL = 1 << 13
-"""Elements up to which the cost of numpy's calls decides: fewer of them, and no scratch memory."""
+LENGTHS = (*range(1, 70), BLOCK)
+"""Lengths on which the machine's own fma is compared with the emulation; vectors have at most 16 elements."""
 
-SMALLEST_NORMAL_F32 = 2.0**-126
-SMALLEST_NORMAL_F64 = 2.0**-1022
-SPLITTER = 2.0**27 + 1.0
-"""Veltkamp's constant: x * SPLITTER splits 53 bits into 26 + 27."""
+ASKED = 997
+"""Different elements on which they are compared, a prime: each comes to stand in every lane of a vector."""
 
 
 def fma32(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> F32:
-    """round_f32(a*b + c), for every f32 value (subnormals, zeros, inf, NaN); the operands broadcast.
-
-    The f64 product of two f32 is exact. s = round_f64(a*b + c) rounded once more to f32 is right unless s lies on a
-    midpoint of two neighbouring f32 (rounding is monotone, midpoints are f64 numbers); such s are rounded to odd first.
-    """
+    """round_f32(a*b + c), for every f32 value (subnormals, zeros, inf, NaN); the operands broadcast."""
     x, y, z = np.asarray(a, np.float32), np.asarray(b, np.float32), np.asarray(c, np.float32)
-    with np.errstate(all="ignore"):
-        if np.broadcast(x, y, z).size <= SMALL:
-            total = np.multiply(x, y, dtype=np.float64) + z
-            out = total.astype(np.float32)
-            suspect = np.equal(np.left_shift(total.view(np.int64), 35), -(2**63))
-            suspect |= np.abs(out) <= SMALLEST_NORMAL_F32
-            if not np.count_nonzero(suspect):
-                return np.asarray(out)
-        x, y = x.astype(np.float64), y.astype(np.float64)
-    return _in_blocks(_fma32_block, x, y, z)
+    return _in_blocks(_best32(), x, y, z)
+
+
+def fma64(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> F64:
+    """round_f64(a*b + c), for every f64 value (subnormals, zeros, inf, NaN, overflow of a*b alone); the operands broadcast."""
+    x, y, z = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(c, np.float64)
+    return _in_blocks(_best64(), x, y, z)
 
 
 class _Scratch(threading.local):
-    """Temporaries of one fma32 block, kept by each thread: fresh pages for every call would cost more than the arithmetic."""
+    """Factors of complex products, kept by each thread; the real part of the right one stays 1."""
 
     def __init__(self) -> None:
-        self.product = np.empty(BLOCK, np.float64)
-        self.total = np.empty(BLOCK, np.float64)
-        self.magnitude = np.empty(BLOCK, np.float32)
-        self.suspect = np.empty(BLOCK, np.bool_)
+        self.left32, self.right32 = np.empty(BLOCK, np.complex64), np.ones(BLOCK, np.complex64)
+        self.left64, self.right64 = np.empty(BLOCK, np.complex128), np.ones(BLOCK, np.complex128)
 
 
 _scratch = _Scratch()
 
 
-def _fma32_block(a: F64, b: F64, c: F32, out: F32) -> None:
-    def temporary(buffer: Array) -> Array:
-        return buffer[: out.size].reshape(out.shape)
-
-    product = np.multiply(a, b, out=temporary(_scratch.product))
-    total = temporary(_scratch.total)
-    np.copyto(total, c)
-    np.add(product, total, out=total)
-    np.copyto(out, total, casting="same_kind")
-    below = total.view(np.int64)
-    np.left_shift(below, 35, out=below)  # keeps the 29 bits below an f32: 100...0 on a midpoint
-    suspect = np.equal(below, -(2**63), out=temporary(_scratch.suspect))
-    magnitude = np.abs(out, out=temporary(_scratch.magnitude))
-    if magnitude.min(initial=np.inf) <= SMALLEST_NORMAL_F32:  # the midpoints of subnormals lie elsewhere
-        suspect |= (magnitude <= SMALLEST_NORMAL_F32) & ((out != 0.0) | (product != 0.0))
-    if np.count_nonzero(suspect):
-        addend = np.broadcast_to(c, out.shape)[suspect].astype(np.float64)
-        out[suspect] = _round_to_odd(*_two_sum(product[suspect], addend)).astype(np.float32)
+def machine32(a: F32, b: F32, c: F32, out: F32) -> None:
+    """out = the imaginary part of (a + c i) * (1 + b i) in complex64, for at most BLOCK elements."""
+    _imaginary(_scratch.left32, _scratch.right32, a, b, c, out)
 
 
-def fma64(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> F64:
-    """round_f64(a*b + c), for every f64 value (subnormals, zeros, inf, NaN, overflow of a*b alone); the operands broadcast.
+def machine64(a: F64, b: F64, c: F64, out: F64) -> None:
+    """out = the imaginary part of (a + c i) * (1 + b i) in complex128, for at most BLOCK elements."""
+    _imaginary(_scratch.left64, _scratch.right64, a, b, c, out)
 
-    Dekker's product as a pair, two sums, the low parts rounded to odd; elements whose exponents leave the range in which
-    this is exact are scaled by powers of two.
+
+def _imaginary(left: Complex, right: Complex, a: Array, b: Array, c: Array, out: Array) -> None:
+    if out.size == 1:  # which numpy gives to another loop
+        left, right = left[:2], right[:2]
+    else:
+        left, right = left[: out.size].reshape(out.shape), right[: out.size].reshape(out.shape)
+    left.real, left.imag, right.imag = a, c, b
+    np.multiply(left, right, out=left)
+    out[...] = left.imag if out.size != 1 else left.imag[0]
+
+
+@cache
+def _best32() -> Compute:
+    return machine32 if is_fused(machine32, emulated32, np.float32) else emulated32
+
+
+@cache
+def _best64() -> Compute:
+    return machine64 if is_fused(machine64, emulated64, np.float64) else emulated64
+
+
+def is_fused(compute: Compute, right: Compute, dtype: type) -> bool:
+    """Whether both give the same bits for all LENGTHS.
+
+    Most elements have c = -round(a*b), so that two roundings would give 0 instead of what the product's rounding lost; others
+    lie on and next to midpoints of two results, subnormal ones too, or are special.
     """
-    return _in_blocks(_fma64_block, *(np.asarray(v, np.float64) for v in (a, b, c)))
+    last, least = float(np.finfo(dtype).eps), float(np.finfo(dtype).smallest_normal)
+    root = math.sqrt(least)
+    hard = (
+        (last / 2, 1.0 + last, 1.0), (last / 2, 1.0, 1.0), (last / 2 * (1.0 + last), 1.0 - last, 1.0 + last),
+        (root * 2.0**-12, root * 2.0**-12 * (1.0 + last), least), (root * last, root / 2, least * last), (root, -root, least),
+        (0.0, -1.0, -0.0), (0.0, -1.0, 0.0), (math.nan, 1.0, 1.0), (math.inf, 0.0, 1.0), (math.inf, 1.0, -math.inf),
+        (1.0 / least, 1.0 / least, -math.inf), (1.0 / least, 4.0, -1.0 / least),
+    )  # fmt: skip
+    a, b = (1.0 + np.modf(np.arange(1, 1 + ASKED) * step)[0].astype(dtype) for step in (math.sqrt(2.0), math.sqrt(3.0)))
+    c = -(a * b)
+    for k, values in enumerate(hard):
+        a[3 * k + 1], b[3 * k + 1], c[3 * k + 1] = values
+    expected = np.empty(ASKED, dtype)
+    with np.errstate(all="ignore"):
+        right(a, b, c, expected)
+        a, b, c, expected = (np.resize(x, BLOCK) for x in (a, b, c, _bits(expected)))
+        for n in LENGTHS:
+            found = np.empty(n, dtype)
+            compute(a[:n], b[:n], c[:n], found)
+            if not np.array_equal(_bits(found), expected[:n]):
+                return False
+    return True
 
 
-def _fma64_block(a: F64, b: F64, c: F64, out: F64) -> None:
-    high, low = _odd_sum(*_two_product(a, b), c)
-    np.add(high, low, out=out)
-    safe = _between(a, 2.0**-400, 2.0**400) & _between(b, 2.0**-400, 2.0**400) & _between(c, 2.0**-900, 2.0**900)
-    safe = safe & (out != 0.0)
-    if not safe.all():
-        rest = ~safe
-        out[rest] = _fma64_scaled(*(np.broadcast_to(v, out.shape)[rest] for v in (a, b, c)))
+def _bits(x: Array) -> Array:
+    """The elements' bits; all NaNs are one."""
+    return np.where(np.isnan(x), x.dtype.type(math.nan), x).view(f"u{x.itemsize}")
 
 
-def _fma64_scaled(a: F64, b: F64, c: F64) -> F64:
-    """fma64 of one-dimensional arrays of any values, on mantissas in [1/2, 1) and c scaled to match."""
-    product = a * b
-    finite = np.isfinite(a) & np.isfinite(b)
-    plain = np.where(finite & ~np.isfinite(c), c, product + c)  # a*b may overflow where the exact a*b does not
-    plain = np.where((c == 0.0) & (a != 0.0) & (b != 0.0), product, plain)  # which may be a -0 that is not exact
-    (ma, ea), (mb, eb) = np.frexp(a), np.frexp(b)
-    k = -(ea + eb)
-    scaled = np.ldexp(c, k)
-    scaled = np.copysign(np.maximum(np.abs(scaled), 2.0**-600), c)  # below every bit of the product only its sign counts
-    high, low = _odd_sum(*_two_product(ma, mb), scaled)
-    result = np.ldexp(high + low, -k)
-    grid = np.copysign(np.ldexp(1.0, k - 1022), high)  # its last bit is the last bit of a subnormal result
-    top, rest = _two_sum(grid, high)
-    subnormal = np.ldexp((top + _round_to_odd(*_two_sum(rest, low))) - grid, -k)
-    subnormal = np.copysign(subnormal, high + low)
-    result = np.where(np.abs(result) <= SMALLEST_NORMAL_F64, subnormal, result)
-    result = np.where(high + low == 0.0, plain, result)  # exact cancellation: the sum's own sign of zero
-    result = np.where(np.abs(scaled) > 2.0**200, c, result)  # a*b is far below half a last place of c
-    return np.where(~finite | ~np.isfinite(c) | (a == 0.0) | (b == 0.0) | (c == 0.0), plain, result)
-
-
-def _odd_sum(high: F64, low: F64, c: F64) -> tuple[F64, F64]:
-    """high + low + c as v + z, where v + z in one addition is the correctly rounded sum (Boldo & Melquiond, fig. 5)."""
-    th, tl = _two_sum(c, low)
-    vh, vl = _two_sum(high, th)
-    return vh, _round_to_odd(*_two_sum(tl, vl))
-
-
-def _round_to_odd(s: F64, e: F64) -> F64:
-    """s + e (s the rounded sum, e its error) truncated, with the last bit set when anything was cut off."""
-    bits = np.array(s).view(np.int64)
-    inexact = (e != 0.0) & np.isfinite(s) & ((bits & 1) == 0)
-    bits += np.where(inexact, np.where((e > 0.0) == (s > 0.0), 1, -1), 0)
-    return bits.view(np.float64)
-
-
-def _two_sum(a: F64, b: F64) -> tuple[F64, F64]:
-    """a + b = s + e exactly (Knuth)."""
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
-
-
-def _two_product(a: F64, b: F64) -> tuple[F64, F64]:
-    """a * b = p + e exactly (Dekker), barring overflow and underflow."""
-    p = a * b
-    ah, al = _split(a)
-    bh, bl = _split(b)
-    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
-
-
-def _split(a: F64) -> tuple[F64, F64]:
-    t = a * SPLITTER
-    high = t - (t - a)
-    return high, a - high
-
-
-def _between(x: F64, low: float, high: float) -> Mask:
-    magnitude = np.abs(x)
-    return (magnitude >= low) & (magnitude <= high)
-
-
-def _in_blocks(compute: Callable[..., None], a: F64, b: F64, c: Array) -> Array:
+def _in_blocks(compute: Compute, a: Array, b: Array, c: Array) -> Array:
     """compute(a, b, c, out) on blocks of the broadcast arrays; out has the dtype of c."""
     shape = np.broadcast(a, b, c).shape
     out = np.empty(shape, c.dtype)
@@ -173,7 +127,7 @@ def _in_blocks(compute: Callable[..., None], a: F64, b: F64, c: Array) -> Array:
             compute(a, b, c, out)
         else:
             for block in _blocks(shape):
-                compute(*(_part(x, block) for x in (a, b, c)), out[block])
+                compute(_part(a, block), _part(b, block), _part(c, block), out[block])
     return out
 
 

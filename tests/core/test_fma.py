@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.core.fma import BLOCK, fma32, fma64
+from assay.backends.target import host
+from assay.core.fma import fma32, fma64, is_fused, machine32, machine64
+from assay.core.fma_emulated import BLOCK, emulated32, emulated64
 
 INF, NAN = float("inf"), float("nan")
 
@@ -59,14 +61,58 @@ def same(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (x.view(bits) == y.view(bits)) | (np.isnan(x) & np.isnan(y))
 
 
+def emulated(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """What fma32 and fma64 give where numpy does not fuse."""
+    out = np.empty_like(c)
+    with np.errstate(all="ignore"):
+        for k in range(0, out.size, BLOCK):
+            block = slice(k, k + BLOCK)
+            (emulated32 if c.dtype == np.float32 else emulated64)(a[block], b[block], c[block], out[block])
+    return out
+
+
+@pytest.mark.parametrize("fma", [fma32, emulated])
 @pytest.mark.parametrize(("a", "b", "c", "expected"), CASES32)
-def test_fma32_case(a: float, b: float, c: float, expected: float):
-    assert same(fma32([a], [b], [c]), np.array([expected], np.float32)).all()
+def test_fma32_case(a: float, b: float, c: float, expected: float, fma: Callable[..., np.ndarray]):
+    assert same(fma(*np.array([[a], [b], [c]], np.float32)), np.array([expected], np.float32)).all()
 
 
+@pytest.mark.parametrize("fma", [fma64, emulated])
 @pytest.mark.parametrize(("a", "b", "c", "expected"), CASES64)
-def test_fma64_case(a: float, b: float, c: float, expected: float):
-    assert same(fma64([a], [b], [c]), np.array([expected])).all()
+def test_fma64_case(a: float, b: float, c: float, expected: float, fma: Callable[..., np.ndarray]):
+    assert same(fma(*np.array([[a], [b], [c]])), np.array([expected])).all()
+
+
+def twice_rounded(a: np.ndarray, b: np.ndarray, c: np.ndarray, out: np.ndarray) -> None:
+    np.add(a * b, c, out=out)
+
+
+def fused_but_the_last(a: np.ndarray, b: np.ndarray, c: np.ndarray, out: np.ndarray) -> None:
+    """As a loop whose rest, that does not fill a vector, is compiled otherwise."""
+    (emulated32 if c.dtype == np.float32 else emulated64)(a, b, c, out)
+    if out.size % 8 == 7:
+        out[-1] = a[-1] * b[-1] + c[-1]
+
+
+def through_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray, out: np.ndarray) -> None:
+    """Right but for sums that f64 rounds to a midpoint."""
+    out[...] = a.astype(np.float64) * b + c
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_does_not_fuse_is_not_used(dtype: type):
+    right = emulated32 if dtype == np.float32 else emulated64
+    assert is_fused(right, right, dtype)
+    assert not is_fused(twice_rounded, right, dtype)
+    assert not is_fused(fused_but_the_last, right, dtype)
+    assert not is_fused(through_f64, right, dtype)
+
+
+@pytest.mark.skipif(host().lanes < 8, reason="numpy fuses with AVX2")
+def test_this_numpy_fuses():
+    """Elsewhere everything is right and slower."""
+    assert is_fused(machine32, emulated32, np.float32)
+    assert is_fused(machine64, emulated64, np.float64)
 
 
 SHAPES = [((), (), ()), ((0,), (1,), ()), ((5, 1), (1, 7), (5, 7)), ((3, 1, 1), (2, 1), (4,)), ((300, 1), (400,), (1, 1))]
@@ -164,14 +210,18 @@ def test_equals_the_instruction(hardware: ctypes.CDLL, family: str, dtype: type)
     expected = np.empty_like(arrays[0])
     call, fma = (hardware.f32, fma32) if dtype == np.float32 else (hardware.f64, fma64)
     call(*(ctypes.c_void_p(x.ctypes.data) for x in (expected, *arrays)), ctypes.c_long(expected.size))
+    assert same(emulated(*arrays), expected).all()
     wrong = np.nonzero(~same(fma(*arrays), expected))[0]
     assert not len(wrong), [[float(x[i]).hex() for x in (*arrays, fma(*arrays), expected)] for i in wrong[:3]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_small_arrays_equal_large_ones(family: str):
+def test_the_emulation_and_small_arrays_equal_large_ones(family: str, dtype: type):
     with np.errstate(all="ignore"):
-        arrays = list(triples(family, np.float32, 1 << 14))
-    whole = fma32(*arrays)
-    parts = np.concatenate([fma32(*(x[i : i + 8] for x in arrays)) for i in range(0, whole.size, 8)])
+        arrays = list(triples(family, dtype, 1 << 14))
+    fma = fma32 if dtype == np.float32 else fma64
+    whole = fma(*arrays)
+    parts = np.concatenate([fma(*(x[i : i + 7] for x in arrays)) for i in range(0, whole.size, 7)])
     assert same(parts, whole).all()
+    assert same(emulated(*arrays), whole).all()

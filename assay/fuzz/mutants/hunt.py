@@ -159,9 +159,18 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
     """What is wrong with the programs of these files."""
     from assay.fuzz.cases import read_case
     from assay.fuzz.mutants.corpus import compared, prepare
+    from assay.fuzz.oracle import judge_on
 
-    bare = {f: len(case.program.tensors) for f in files if (case := read_case(f)).recipe is None}
+    cases = {f: read_case(f) for f in files}
+    bare = {f: len(case.program.tensors) for f, case in cases.items() if case.recipe is None}
     small = [f for f, size in bare.items() if size <= SMALL]
+    tell("eager")
+    for file, case in cases.items():
+        if case.recipe is not None and case.inputs:
+            (judged,) = judge_on([case.recipe], [list(case.inputs)], backend="reference", thorough=True)
+            if not judged.ok:
+                shown = str(judged.report.witness) if judged.report is not None else judged.error
+                yield Outcome(str(file), "comparison", judged.stage, 0, len(case.recipe.calls), f"{file}\n{shown}", _tolerated([judged]))
     for number, some in ((None, files), (SCALAR, [*bare]), *((k, small) for k in range(PLANS) if k != SCALAR)):
         tell("validator")
         prepared = [(f, *prepare(f, number)) for f in some]

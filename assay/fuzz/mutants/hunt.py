@@ -169,8 +169,8 @@ def _cases(files: Sequence[Path], tell: Tell) -> Iterator[Outcome]:
         if case.recipe is not None and case.inputs:
             (judged,) = judge_on([case.recipe], [list(case.inputs)], backend="reference", thorough=True)
             if not judged.ok:
-                shown = str(judged.report.witness) if judged.report is not None else judged.error
-                yield Outcome(str(file), "comparison", judged.stage, 0, len(case.recipe.calls), f"{file}\n{shown}", _tolerated([judged]))
+                shown = f"{file}\n{judged.report.witness if judged.report is not None else judged.error}"
+                yield Outcome(str(file), "comparison", judged.stage, 0, len(case.recipe.calls), shown, _tolerated([judged]))
     for number, some in ((None, files), (SCALAR, [*bare]), *((k, small) for k in range(PLANS) if k != SCALAR)):
         tell("validator")
         prepared = [(f, *prepare(f, number)) for f in some]

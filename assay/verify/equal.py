@@ -456,7 +456,8 @@ class Comparator:
         return Mismatch("two different inputs", t, s)
 
     def _externs(self, t: T, s: T) -> Rule:
-        if (t.name, exactly(t.params), t.output, len(t.args)) != (s.name, exactly(s.params), s.output, len(s.args)):
+        one, other = ((x.name, exactly(x.params), x.output, len(x.args), x.lo, x.hi) for x in (t, s))
+        if one != other:
             return Mismatch("different reference functions", t, s)
         laws = EQUAL
         for x, y in zip(t.args, s.args, strict=True):

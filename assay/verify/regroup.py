@@ -253,7 +253,11 @@ def _same_terms(q: Comparator, coarse: list[Terms], fine: list[Terms], c: Contex
     """Each position of each of `coarse` is one position of `fine`, and the other way round; sides change where `turned`."""
     laws: Laws = EQUAL
     places = _Places(q, coarse, fine, c)
-    for number in places.order():
+    for number in places.order():  # the same text first: what is equal as well may have to stand for another part
+        same = (p for p in places.tried(number) if substitute(coarse[p.of].term, {**p.at}) is fine[number].term)
+        if (place := next(same, None)) is not None:
+            places.taken[number] = place
+    for number in [n for n in places.order() if n not in places.taken]:
         f = fine[number]
         for place in places.tried(number):
             term = substitute(coarse[place.of].term, {**place.at})

@@ -45,6 +45,7 @@ def require(name: str, n: int, value: str, index: str = "i:4") -> str:
 
 CHECKED = require("c", 8, "k[i]")
 PADDED = "select(and(le(1:i64, [K]:i64), lt([K]:i64, 18:i64)), x[K - 1], 0x1p+0:f32)"
+TRIANGLE = "t[i:3,j:34] = select(le([j]:i64, [i]:i64), x[i,j], 0x0p+0:f32)"
 TURNED = "select(or(lt([K]:i64, 1:i64), le(18:i64, [K]:i64)), 0x1p+0:f32, x[K - 1])"
 ALWAYS = require("c", 8, "mod(k[i], 8:i64)")
 SUM16 = "y[i:4] = sum(k:16) x[i,k]"
@@ -177,6 +178,14 @@ GOOD = (
     pair("a float sum in blocks", "x: f32[4,16]", SUM16, "y[i:4] = sum(p:4) sum(q:4) x[i, 4*p + q]", "assoc unit"),
     pair("a float sum in lanes", "x: f32[4,16]", SUM16, "y[i:4] = sum(l:4) sum(k:4) x[i, 4*k + l]", "assoc comm unit"),
     pair("a float sum backwards", "x: f32[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]", "assoc comm unit"),
+    pair("lanes of repeated elements, of which some meet only zeros", "x: f32[3,34]",
+         f"{TRIANGLE}\ny[i:3] = max(k:68) t[i,k // 2]",
+         f"{TRIANGLE}\np[i:3,l:8] = max(k:8) t[i,(l + 8*k) // 2]\n"
+         "y[i:3] = fold(k:4; a=max(max(max(p[i,0], p[i,4]), max(p[i,2], p[i,6])), "
+         "max(max(p[i,1], p[i,5]), max(p[i,3], p[i,7])))) max(a, t[i,(k + 64) // 2])"),
+    pair("lanes of repeated elements", "x: f32[10]", "y[] = max(k:20) x[k // 2]",
+         "p[l:8] = max(k:2) x[(l + 8*k) // 2]\ny[] = fold(k:4; a=max(max(max(p[0], p[4]), max(p[2], p[6])), max(max(p[1], p[5]), "
+         "max(p[3], p[7])))) max(a, x[(k + 16) // 2])"),
 )  # fmt: skip
 
 BAD = (
@@ -235,6 +244,8 @@ BAD = (
          "t[i:16] = exp(x[i])\ny[i:16] = sub(t[i], t[i])"),
     pair("+0 and -0 as the parameter of a reference function", "x: f32[16]", 'y = extern "nudge"(x; 0x0p+0; 0): f32[16]',
          'y = extern "nudge"(x; -0x0p+0; 0): f32[16]'),
+    pair("a reference function that declares a narrower range", "x: f32[16]",
+         'y = extern "sort"(x; 0, false; 1): i64[16] in 0..15', 'y = extern "sort"(x; 0, false; 1): i64[16] in 0..14'),
     pair("1 and true as the parameter of a reference function", "x: f32[16]", 'y = extern "nudge"(x; 1; 0): f32[16]',
          'y = extern "nudge"(x; true; 0): f32[16]'),
     pair("a condition on constants of which one differs", "x: f32[16]",

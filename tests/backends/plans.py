@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 
 from assay.backends.legality import illegal
@@ -10,7 +9,6 @@ from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.target import Target, host
 from assay.core.lang import Program, T
-from assay.fuzz.schedules import random_schedule
 
 
 def _natural(rank: int) -> tuple[tuple[int, None], ...]:
@@ -69,11 +67,6 @@ def schedule(t: T, feature: str, target: Target) -> Schedule:
     p = Placement(Kernel((t,)))
     found = (s for s in FEATURES[feature](len(p.axes), target.lanes) if illegal(p, s, target.lanes) is None)
     return next(found, Schedule())
-
-
-def random_plan(p: Program, seed: int) -> Plan:
-    rng, target = random.Random(seed), host()
-    return Plan(tuple(Kernel((t,), random_schedule(Kernel((t,)), rng, target)) for t in p.tensors if t.kind != "extern"))
 
 
 def plan(p: Program, feature: str) -> Plan:

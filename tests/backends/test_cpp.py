@@ -26,6 +26,7 @@ from assay.core.dtypes import DType
 from assay.core.errors import InternalError, Unsound, UserError
 from assay.core.lang import E, Program, T, const, convert, fold, op, program, tensor
 from assay.core.row import TABLE, Row
+from assay.fuzz.schedules import random_plan
 from assay.semantics.denote import RequireError, bits_equal, run
 from assay.verify.bounds import proven
 from tests.backends import plans
@@ -99,7 +100,8 @@ def random_programs_differ(seeds: Iterable[int]) -> list[int]:
         except (UserError, Unsound):
             continue
         cases.append((seed, p, g.arrays()))
-    made = compile_many([p for _, p, _ in cases], plans=[plans.random_plan(p, seed) for seed, p, _ in cases], threads=2)
+    planned = [random_plan(p, seed) for seed, p, _ in cases]
+    made = compile_many([p for p, _ in planned], plans=[made for _, made in planned], threads=2)
     bad = []
     for (seed, p, inputs), e in zip(cases, made, strict=True):
         want, got = outcome(lambda p=p, a=inputs: run(p, a)), outcome(lambda e=e, a=inputs: e(a))

@@ -1,0 +1,225 @@
+"""A program with its gradients, and its two halves.
+
+    joint     inputs, cotangents -> outputs, gradients
+    split     forward   inputs -> outputs, saved values
+              backward  saved values, inputs, cotangents -> gradients
+
+Whatever is saved, both halves together are the joint program: putting what the forward computes in the place of the saved
+values gives it back, the same object (`rejoined`).  So the gradients have the same bits for every choice.
+
+The checks stay in the forward.  A checked value that the backward computes again, and a saved integer, are limited to the
+interval that the forward has established: where that holds nothing changes, and what is read by them stays in bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from assay.core.errors import InternalError, UserError
+from assay.core.index import Ix
+from assay.core.lang import E, Program, T, const, input, let, load, load_or_zero, op, order, program, rewrite_tensor, tensor
+from assay.transforms.adjoint import adjoint
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The first `outputs` results of the program are those of the forward, the rest its gradients.
+
+    changed: inputs whose memory the caller overwrites before the backward runs; what it reads of them has to be saved
+    """
+
+    program: Program
+    outputs: int
+    cotangents: tuple[T, ...]
+    changed: frozenset[T] = frozenset()
+
+    @property
+    def results(self) -> tuple[T, ...]:
+        return self.program.outputs[: self.outputs]
+
+    @property
+    def gradients(self) -> tuple[T, ...]:
+        return self.program.outputs[self.outputs :]
+
+    @property
+    def inputs(self) -> tuple[T, ...]:
+        """The inputs of the forward."""
+        return tuple(t for t in self.program.inputs if t not in self.cotangents)
+
+    @cached_property
+    def values(self) -> tuple[T, ...]:
+        """What the backward may be given: what gradients depend on and cotangents do not, each after what it reads.
+
+        Most of them the forward computes anyway; those that it does not (the position of a maximum) it may as well.
+        Inputs are none, as the backward reads them where they are; except for those that are `changed`.
+        """
+        late = set(self.cotangents)
+        found: list[T] = []
+        for t in order(self.gradients):
+            if not late.isdisjoint(t.reads):
+                late.add(t)
+            elif t not in late and (t.kind != "input" or t in self.changed):
+                found.append(t)
+        return tuple(found)
+
+    @cached_property
+    def wanted(self) -> frozenset[T]:
+        """The values that are read together with cotangents, or are gradients themselves."""
+        known = frozenset(self.values)
+        late = [t for t in order(self.gradients) if t not in known]
+        return frozenset(r for t in late for r in t.reads if r in known) | (known & frozenset(self.gradients))
+
+    @cached_property
+    def early(self) -> frozenset[T]:
+        """What the forward computes in any case."""
+        return frozenset(order((*self.results, *self.program.checks)))
+
+
+def joint_program(p: Program, wrt: Sequence[T] | None = None, *, changed: Collection[T] = ()) -> Joint:
+    """The program with the gradients of `wrt` (by default the float inputs); the cotangent of output k is the input d{k}.
+
+    Raises as `adjoint` does.
+    """
+    wanted = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
+    names = {t.name for t in p.inputs}
+    outputs = [(k, t) for k, t in enumerate(p.outputs) if t.dtype.is_float]
+    seeds = tuple(input(unused(f"d{k}", names), t.shape, t.dtype) for k, t in outputs)
+    gradients = adjoint([t for _, t in outputs], seeds, wanted)
+    made = program((*p.inputs, *seeds), (*p.outputs, *gradients), p.checks, p.name)
+    return Joint(made, len(p.outputs), seeds, frozenset(changed))
+
+
+def unused(name: str, known: Collection[str]) -> str:
+    """The name, with as many underscores as make it a new one."""
+    while name in known:
+        name += "_"
+    return name
+
+
+@dataclass(frozen=True)
+class Split:
+    """The halves of a joint program.
+
+    forward     inputs -> outputs, then the saved values that are no outputs
+    backward    the saved values, the inputs that it reads, the cotangents -> gradients
+    saved       the values that pass from one to the other      at    where each is among the forward's results
+    again       the values that the backward computes again
+    """
+
+    joint: Joint
+    forward: Program
+    backward: Program
+    saved: tuple[T, ...]
+    at: tuple[int, ...]
+    again: tuple[T, ...]
+
+    @property
+    def held(self) -> tuple[T, ...]:
+        """The inputs that the backward reads where they are."""
+        return self.backward.inputs[len(self.saved) : len(self.backward.inputs) - len(self.joint.cotangents)]
+
+    @property
+    def saved_bytes(self) -> int:
+        return sum(t.size * t.dtype.itemsize for t in self.saved)
+
+
+def split(joint: Joint, saved: Iterable[T]) -> Split:
+    """The halves that pass these values; those that no gradient needs are left out.
+
+    Raises UserError for a tensor that is no value of the joint program, and where a changed input is needed and not saved.
+    """
+    chosen = frozenset(saved)
+    stray = chosen - frozenset(joint.values)
+    if stray:
+        raise UserError(f"{sorted(stray, key=repr)} cannot be saved; the values of {joint.program!r} are {list(joint.values)}")
+    values, needs = frozenset(joint.values), _needed(joint, chosen)
+    kept = [t for t in joint.values if t in chosen and t in needs]
+    names = {t.name for t in joint.program.inputs}
+    inputs = {t: input(unused(f"s{k}", names), t.shape, t.dtype) for k, t in enumerate(kept)}
+    new = {t: restored(s, t) for t, s in inputs.items()}
+    again = [t for t in joint.values if t in needs and t not in chosen]
+    lost = [t for t in again if t.kind == "input"]
+    if lost:
+        raise UserError(f"the backward needs {lost}, which will have been overwritten: save them")
+    late = [t for t in order(joint.gradients) if t not in values]
+    for t in (*again, *late):
+        made = _rebuilt(t, new)
+        new[t] = _limited(made) if made.kind == "require" else made
+    gradients = [new.get(t, t) for t in joint.gradients]
+    read = set(order(gradients))
+    held = [t for t in joint.inputs if t in read]
+    backward = program((*inputs.values(), *held, *joint.cotangents), gradients, name=f"{joint.program.name}_backward")
+    results = list(joint.results)
+    extra = [t for t in kept if t not in results]
+    forward = program(joint.inputs, (*results, *extra), joint.program.checks, f"{joint.program.name}_forward")
+    return Split(joint, forward, backward, tuple(kept), tuple(forward.outputs.index(t) for t in kept), tuple(again))
+
+
+def rejoined(halves: Split) -> Program:
+    """The joint program, put together from the halves.  Raises InternalError where something else comes out."""
+    joint = halves.joint
+    new: dict[T, T] = {}
+    for k, t in enumerate(halves.saved):
+        s = halves.backward.inputs[k]
+        new[s] = new[restored(s, t)] = halves.forward.outputs[halves.at[k]]
+    checked = {_limited(t): t for t in joint.values if t.kind == "require"}
+    for t in order(halves.backward.outputs):
+        if t not in new:
+            made = _rebuilt(t, new)
+            new[t] = checked.get(made, made)
+    results = halves.forward.outputs[: joint.outputs]
+    made = program(joint.program.inputs, (*results, *(new[t] for t in halves.backward.outputs)), halves.forward.checks,
+                   joint.program.name)  # fmt: skip
+    if made is not joint.program:
+        raise InternalError(f"the halves of {joint.program!r} that pass {list(halves.saved)} are together another program")
+    return made
+
+
+def restored(s: T, t: T) -> T:
+    """The saved value `t` as the backward reads it from the input `s`: what is known of its integers is said again."""
+    full = input(s.name, t.shape, t.dtype)
+    if t.dtype.is_float or (full.lo, full.hi) == (t.lo, t.hi):
+        return s
+    return tensor(t.shape, lambda *i: _clamped(load(s, *i), t.lo, t.hi))
+
+
+def _limited(t: T) -> T:
+    """The values of a require without its check."""
+    return let(t.shape, t.body if t.dtype.is_float else _clamped(t.body, t.lo, t.hi))
+
+
+def _clamped(e: E, lo: int, hi: int) -> E:
+    if e.hi > hi:
+        e = op("min", e, const(hi, e.dtype))
+    return op("max", e, const(lo, e.dtype)) if e.lo < lo else e
+
+
+def _rebuilt(t: T, new: dict[T, T]) -> T:
+    """The definition `t` with what it reads replaced."""
+    if all(new.get(r, r) is r for r in t.reads):
+        return t
+
+    def on_load(r: T, at: tuple[Ix, ...], how: str) -> E | None:
+        made = new.get(r, r)
+        return None if made is r else _LOADS[how](made, *at)
+
+    return rewrite_tensor(t, on_load, lambda r: new.get(r, r))
+
+
+_LOADS: dict[str, Callable[..., E]] = {"load": load, "load_or_zero": load_or_zero}
+
+
+def _needed(joint: Joint, saved: Collection[T]) -> frozenset[T]:
+    """The values that the backward needs, saved or not."""
+    known = frozenset(joint.values)
+    found = set(joint.wanted)
+    todo = list(found)
+    while todo:
+        t = todo.pop()
+        if t not in saved:
+            new = (t.reads & known) - found
+            found |= new
+            todo += new
+    return frozenset(found)

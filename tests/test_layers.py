@@ -16,6 +16,7 @@ LAYERS = (
     ("semantics",),
     ("transforms",),
     ("verify",),
+    ("partition",),
     ("kernels",),
     ("backends",),
     ("frontends",),

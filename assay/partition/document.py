@@ -170,7 +170,7 @@ class _Reading:
         found: dict[Node, str] = {}
         for n in self.forward:
             readers = [self.number[m] for m in self.near[n] if m in self.required]
-            if n in self.required and len(readers) > 1 and min(readers) < (first := self._first_dear(n)) < max(readers):
+            if n in self.required and len(readers) > 1 and min(readers) < self._first_dear(n) < max(readers):
                 found[n] = "read near and far"
         return found
 
@@ -193,7 +193,7 @@ class _Reading:
         return math.inf
 
     def _ends_of_chains(self) -> dict[Node, str]:
-        """Values more than LONGEST_CHAIN steps after the start of a chain of cheap operators, once nothing else goes on beside."""
+        """Values more than LONGEST_CHAIN steps after the start of a chain of cheap operators, where nothing goes on beside."""
         found: dict[Node, str] = {}
         seen: set[int] = set()
         for start in range(len(self.forward)):

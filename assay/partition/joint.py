@@ -162,8 +162,10 @@ def rejoined(halves: Split) -> Program:
     joint = halves.joint
     new: dict[T, T] = {}
     for k, t in enumerate(halves.saved):
-        s = halves.backward.inputs[k]
-        new[s] = new[restored(s, t)] = halves.forward.outputs[halves.at[k]]
+        s, passed = halves.backward.inputs[k], halves.forward.outputs[halves.at[k]]
+        if (passed.shape, passed.dtype) != (s.shape, s.dtype):
+            raise InternalError(f"{passed!r} is passed for {s!r}: the halves of {joint.program!r} make another program")
+        new[s] = new[restored(s, t)] = passed
     checked = {_limited(t): t for t in joint.values if t.kind == "require"}
     for t in order(halves.backward.outputs):
         if t not in new:
@@ -173,7 +175,7 @@ def rejoined(halves: Split) -> Program:
     made = program(joint.program.inputs, (*results, *(new[t] for t in halves.backward.outputs)), halves.forward.checks,
                    joint.program.name)  # fmt: skip
     if made is not joint.program:
-        raise InternalError(f"the halves of {joint.program!r} that pass {list(halves.saved)} are together another program")
+        raise InternalError(f"the halves of {joint.program!r} that pass {list(halves.saved)} make another program")
     return made
 
 

@@ -90,7 +90,8 @@ def check_certificate(network: Network, cut: Cut) -> None:
         raise InternalError(f"a cut of {crossing} for a flow of {balance[network.sink]}, given as {cut.value}")
 
 
-def _known_cuts(n: int, tails: np.ndarray, heads: np.ndarray, finite: np.ndarray, capacity: np.ndarray, s: int, t: int) -> int | None:
+def _known_cuts(n: int, tails: np.ndarray, heads: np.ndarray, finite: np.ndarray, capacity: np.ndarray,
+                s: int, t: int) -> int | None:  # fmt: skip
     """The smaller of two finite cuts: around the source, and around the sink; None where infinite edges lead through."""
     ones = np.ones(int((~finite).sum()), np.int64)
     infinite = _matrix(n, tails[~finite], heads[~finite], ones)

@@ -7,7 +7,7 @@ that it needs either saved by the forward, or computed again, and then it needs 
     cost(C)    =  sum of save[v] for v in C  +  sum of recompute[v] for v recomputed with C saved
 
 A price of infinity forbids.  With prices of recomputing that are 0 or infinity (the set U) this is the document's model: C is
-feasible when each path from U to `wanted` meets C (definition 5.1).  The network (definition 5.2) has two vertices for each value:
+feasible when each path from U to `wanted` meets C (definition 5.1).  The network (definition 5.2) has two vertices a value:
 
     v_in -> v_out   save[v]          s -> v_in   recompute[v]          u_out -> v_in   infinite, u a parent of v
     v_out -> t      infinite, v in wanted
@@ -66,9 +66,9 @@ class Choice:
     cost: int
 
 
-def needed(values: Values, saved: Collection[int]) -> frozenset[int]:
-    """The values that the backward needs when `saved` are saved, those among them included."""
-    found = set(values.wanted)
+def needed(values: Values, saved: Collection[int], wanted: Iterable[int] | None = None) -> frozenset[int]:
+    """The values that the backward needs when `saved` are saved, those among them included; `wanted` None: what it reads."""
+    found = set(values.wanted if wanted is None else wanted)
     todo = list(found)
     while todo:
         v = todo.pop()

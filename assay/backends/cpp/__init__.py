@@ -9,7 +9,7 @@ bits of the program's meaning (semantics/denote.py) under every plan and number 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.backends import threads as threads_
@@ -28,6 +28,7 @@ from assay.core.index import is_symbolic
 from assay.core.lang import Program, T, size_of
 from assay.core.sizes import hint
 from assay.core.text import domain
+from assay.semantics.lifetimes import thriftiest
 from assay.verify import nests as verify
 from assay.verify.bounds import ProvenProgram, proven
 from assay.verify.link import Link, nest_link, schedule_links
@@ -75,7 +76,7 @@ def emit_program(facts: ProvenProgram, plan: Plan, target: Target, prefix: str =
     Raises InternalError where the plan does not compute the program: a tensor missing, or read before it is written.
     """
     program = facts.program
-    plan = checks_first(program, plan)
+    plan = checks_first(program, plan if program.sizes else thrifty(program, plan))
     computed = [t for k in plan.kernels for t in k.computes] + [t for t in program.tensors if t.kind == "extern"]
     inside = {t for k in plan.kernels for t, _ in k.local}
     slots = {t: k for k, t in enumerate(dict.fromkeys([*program.inputs, *computed]))}
@@ -138,6 +139,22 @@ def checks_first(program: Program, plan: Plan) -> Plan:
     if not early or plan.kernels[: len(early)] == tuple(early):
         return plan
     return replace(plan, kernels=(*early, *(k for k in plan.kernels if k not in early)))
+
+
+def thrifty(program: Program, plan: Plan) -> Plan:
+    """The plan with its kernels in the order, of a few, whose intermediates need least memory at once."""
+    units: list[Kernel | T] = [*plan.kernels]
+    if any(t.kind == "extern" for t in program.tensors):
+        units = [u for g in _groups(program, plan) for u in ((g,) if isinstance(g, T) else g)]
+
+    def made(u: Kernel | T) -> tuple[T, ...]:
+        return (u,) if isinstance(u, T) else u.computes
+
+    def reads(u: Kernel | T) -> Iterable[T]:
+        return u.args if isinstance(u, T) else _needs(u)
+
+    order = thriftiest(units, made, reads, program.outputs, frozenset(program.outputs))
+    return replace(plan, kernels=tuple(u for u in order if isinstance(u, Kernel))) if order != units else plan
 
 
 def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layout: Layout) -> Nest:

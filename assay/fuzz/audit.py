@@ -331,8 +331,8 @@ def audit_prover(seed: int) -> Contradiction | None:
 EDITS: tuple[tuple[str, str], ...] = (
     (r"\badd\(", "sub("), (r"\bsub\(", "add("), (r"\bmul\(", "add("), (r"\bmax\(", "min("), (r"\bmin\(", "max("),
     (r"\blt\(", "le("), (r"\ble\(", "lt("), (r"\beq\(", "ne("), (r"\band\(", "or("), (r"\bnot\(", "stop("),
-    (r"\[(\w+),(\w+)\]", r"[\2,\1]"), (r"\[(\w+)\]", r"[\1 + 1]"), (r" \+ 1\b", " + 2"), (r" - 1\b", ""), (r"\?\[", "["),
-    (r"\b0x0p\+0", "0x1p+0"), (r"=-inf", "=0x0p+0"), (r"\((\w):(\d)\b", r"(\1:1"), (r"\bsum\(", "max("),
+    (r"\[(\w+),(\w+)\]", r"[\2,\1]"), (r"\[(\w+),", "[0,"), (r"\[(\w+)\]", r"[\1 + 1]"), (r" \+ 1\b", " + 2"), (r" - 1\b", ""),
+    (r"\?\[", "["), (r"\b0x0p\+0", "0x1p+0"), (r"=-inf", "=0x0p+0"), (r"\((\w):(\d)\b", r"(\1:1"), (r"\bsum\(", "max("),
     (r"select\((\w+), (\w+), ", r"select(\1, "), (r"\beffects .*", ""), (r"\beffects \w+, ", "effects "), (r"\bset\b", "add"),
     (r", a\)", ", b)"), (r", b\)", ", a)"), (r"\(a, ", "(b, "), (r"\(b, ", "(a, "),
 )  # fmt: skip

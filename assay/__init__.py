@@ -28,6 +28,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "assay.examine": ("check", "explain", "prove"),
     "assay.frontends.capture": ("trace",),
     "assay.frontends.dynamic": ("Dim",),
+    "assay.frontends.grad_mode": ("enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"),
     "assay.frontends.creation": ("as_tensor", "from_dlpack", "from_numpy", "tensor"),
     "assay.frontends.random": ("Generator", "default_generator", "manual_seed"),
     "assay.frontends.tensor": ("Tensor",),
@@ -35,7 +36,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
-_MODULES = ("nn", "ops")
+_MODULES = ("autograd", "nn", "ops")
 
 inf = float("inf")
 nan = float("nan")

@@ -99,6 +99,8 @@ class Compiled:
         arrays: list[Any] = []
         for a in args:
             if type(a) is Tensor:
+                if a.cell.annotated:
+                    return self._slow(args, kwargs)
                 signature, array = a.quick or a.described()
                 key.append(signature)
                 arrays.append(array)
@@ -113,6 +115,8 @@ class Compiled:
         if found is None:
             return self._slow(args, kwargs)
         entry, as_tensors = found
+        if entry.captured.outside and entry.concerns(()):
+            return self._slow(args, kwargs)
         entry.hits += 1
         if not entry.in_order:
             arrays = [arrays[k] if a is None else a for k, a in entry.bound]
@@ -143,7 +147,7 @@ class Compiled:
         if entry.mutates:
             refuse_hidden_sharing(entry.captured, tensors)
         try:
-            result = entry(tensors)
+            result = entry.recorded(tensors) if entry.concerns(tensors) else entry(tensors)
         except RequireError as error:
             entry.locate(error)
             raise
@@ -207,7 +211,7 @@ class Compiled:
         shapes = iter(sized.sizes.shapes)
         described = tuple(f"{name}: {describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
                           for name, x in zip(names, leaves, strict=True))  # fmt: skip
-        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), nests)
+        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), self._build_derivative, nests)
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
         described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
@@ -223,7 +227,12 @@ class Compiled:
         end = time.perf_counter()
         self._misses += 1
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
-        return Entry(captured, stages, executable, described, links, seconds)
+        return Entry(captured, stages, executable, described, links, self._build_derivative, seconds)
+
+    def _build_derivative(self, program: Program) -> Executable:
+        """A derivative of an entry, compiled as the entry is."""
+        with ieee(), uncollected():
+            return build(optimise(program)[-1].program, backend=self.backend)
 
     def _refuse_more(self, described: tuple[str, ...]) -> None:
         """Raises UserError where the limit of entries is reached."""

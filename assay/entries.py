@@ -1,6 +1,7 @@
 """What one compilation leaves: an entry for one signature, or one for many sizes, and what is proved of its steps.
 
     Entry(tensors)          the result of a call: inputs read, code run, changed inputs written, outputs made
+    Entry.recorded(tensors) the same as one operator of the stack, where the call is to be differentiated
     SizedEntry(shapes)      the Entry at these sizes, or why it does not serve them
     Links                   the proofs of the passes, made once
 
@@ -13,6 +14,7 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,15 +22,16 @@ import optree
 
 from assay.core.errors import Unsupported, UserError
 from assay.core.graph import map_nodes
-from assay.core.lang import requires
+from assay.core.lang import Program, bind, requires
 from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
+from assay.frontends.derived import ProgramOperator
 from assay.frontends.dynamic import Sizes
-from assay.frontends.source import quoted_line
+from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
-from assay.frontends.value import abstract
+from assay.frontends.value import Value, abstract, is_annotated, process
 from assay.semantics.failure import RequireError
 from assay.transforms.pipeline import Stage
 from assay.verify.link import Link, pass_links
@@ -59,6 +62,7 @@ class Entry:
 
     `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
     call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
+    `build` compiles a further program, a derivative of this one.
     """
 
     captured: Captured
@@ -66,6 +70,7 @@ class Entry:
     executable: Executable
     described: tuple[str, ...]
     passes: Links
+    build: Callable[[Program], Executable]
     seconds: dict[str, float] = field(default_factory=dict)
     hits: int = 0
     sizes: Sizes | None = None
@@ -96,6 +101,54 @@ class Entry:
                 _write(target, tensors, value)
         cells: dict[int, Cell] = {}
         return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+
+    # -------------------------------------------------------------------------------------------- derivatives
+
+    def concerns(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether a level of the stack knows something of what the call reads: it has to be recorded then."""
+        values = [t.value for t in tensors if t.cell.annotated]
+        values += [c.value for c in (*self.captured.outside, *(t.cell for t in tensors)) if c.annotated]
+        return bool(values) and is_annotated(*values)
+
+    @cached_property
+    def operator(self) -> ProgramOperator:
+        """The compiled function as one operator.  Its derivatives, of any order, are derived from its program and compiled at
+        their first use; they load inputs and results of the function, and compute the rest again."""
+        p = self.stages[0].program
+        if self.sizes is not None:
+            p = bind(p, {s.name: self.at[s.name] for s in p.sizes})
+        compiled: dict[Program, Executable] = {p: self.executable}
+
+        def backend(program: Program) -> Callable[[list[Any]], Any]:
+            found = compiled.get(program)
+            if found is None:
+                found = compiled.setdefault(program, self.build(program))
+            return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
+
+        return ProgramOperator(self.captured.graph.name, "default", p, backend)
+
+    def recorded(self, tensors: Sequence[Tensor]) -> Any:
+        """The call under the present stack, so that it is differentiated.
+
+        Raises Unsupported where the function called a Function of the user, whose backward the program does not know.
+        """
+        c = self.captured
+        if c.functions:
+            raise Unsupported(
+                f"{quoted()}  the compiled function calls {', '.join(c.functions)}, whose backward is Python and not part of "
+                "the program; call the function without compile where gradients are wanted, or compile the parts around it"
+            )
+        with _updates(c.changed, tensors):
+            made = process(self.operator, tuple([self._value(s, tensors) for s in c.sources]))
+            results = list(made) if isinstance(made, tuple) else [made]
+            for target, value in zip(c.changed, results, strict=False):
+                _handle(target, tensors).write(value, "a compiled function")
+        cells: dict[int, Cell] = {}
+        return optree.tree_unflatten(c.structure, [_output(o, results[len(c.changed) :], cells, tensors) for o in c.outputs])
+
+    def _value(self, s: Source, tensors: Sequence[Tensor]) -> Value:
+        """What an input of the program is at a call, as a value that levels may know something of."""
+        return Value(s.array) if s.kind == "constant" and s.array is not None else _handle(s, tensors).value
 
     def locate(self, error: RequireError) -> None:
         """Note on the error which lines of the user ask for what does not hold, and of which arguments."""
@@ -128,6 +181,7 @@ class SizedEntry:
     why: str
     seconds: dict[str, float]
     passes: Links
+    build: Callable[[Program], Executable]
     nests: Callable[[], tuple[Link, ...]] = tuple
     earlier: int = 0
     served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
@@ -158,7 +212,7 @@ class SizedEntry:
                 self.earlier, self.served = self.hits, {}
             captured = at_sizes(self.sized.captured, sizes)
             found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
-                                             self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
+                                             self.build, self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
         return found
 
 
@@ -179,11 +233,22 @@ def _write(s: Source, tensors: Sequence[Tensor], value: np.ndarray) -> None:
     cell.written("a compiled function")  # type: ignore[union-attr]
 
 
-def _output(o: Output, results: Sequence[np.ndarray], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
+def _handle(s: Source, tensors: Sequence[Tensor]) -> Tensor:
+    """The tensor that an input of the program is at a call."""
+    if s.kind == "argument":
+        return tensors[s.index]
+    cell = s.storage(tensors)
+    assert cell is not None
+    return Tensor(cell)
+
+
+def _output(o: Output, results: Sequence[np.ndarray | Value], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
     if o.kind in ("static", "outside"):
         return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
     if o.kind == "result":
-        return Tensor(cells.setdefault(o.index, Cell(results[o.index])), o.chain)
+        made = results[o.index]
+        cell = Cell(made.array, made) if isinstance(made, Value) else Cell(made)
+        return Tensor(cells.setdefault(o.index, cell), o.chain)
     t = tensors[o.index]
     if o.kind == "argument":
         return Tensor(t.cell, t.chain + o.chain) if o.chain else t

@@ -20,7 +20,7 @@ LAYERS = (
     ("kernels",),
     ("backends",),
     ("frontends",),
-    ("nn", "ops"),
+    ("autograd", "nn", "ops"),
     ("dynamic",),
     ("entries",),
     ("compiler",),

@@ -25,7 +25,7 @@ from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
 from assay.frontends.layout import overlaps
 from assay.frontends.tensor import Tensor
-from assay.frontends.value import Abstract, Decompose, Trace, Value, abstract, interpreters, process
+from assay.frontends.value import Abstract, Decompose, Trace, Value, abstract, interpreters, muted, process
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured call: the graph, what its inputs, its epilogue (`changed`) and the leaves of its result are at a call."""
+    """A captured call: the graph, what its inputs, its epilogue (`changed`) and the leaves of its result are at a call.
+
+    `functions`: the user's own Functions that ran, whose backward the graph does not know.
+    """
 
     graph: Graph
     sources: tuple[Source, ...]
@@ -80,6 +83,7 @@ class Captured:
     structure: Any
     grouped: bool
     outside: frozenset[Cell]
+    functions: tuple[str, ...]
 
 
 def is_tensor(x: Any) -> bool:
@@ -158,7 +162,7 @@ class _Capture:
     def run(self, f: Callable[..., Any], structure: Any) -> Captured:
         """Capture f on the stand-ins."""
         level = self.level
-        with interpreters(Abstract(), level):
+        with interpreters(Abstract(), level), muted(frozenset()):
             args, kwargs = optree.tree_unflatten(structure, self.given)
             leaves, shape = optree.tree_flatten(f(*args, **kwargs), none_is_leaf=True)
             returned: list[Node] = []
@@ -174,7 +178,7 @@ class _Capture:
             graph,
             tuple(self.sources.get(n) or Source("constant", array=n.value) for n in graph.inputs),
             tuple(self.sources[place] for place, _ in graph.epilogue),
-            tuple(outputs), shape, self.grouped, frozenset(level.outside.values()),
+            tuple(outputs), shape, self.grouped, frozenset(level.outside.values()), tuple(level.functions),
         )  # fmt: skip
 
     def _outputs(self, leaves: Sequence[Any], returned: list[Node]) -> list[Output]:

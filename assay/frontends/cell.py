@@ -3,6 +3,7 @@
     read    = replay the chain on the cell's value
     write   = eager: copy into the cell's memory, which every view, numpy array and DLPack alias shares
               traced: fold the inverses of the chain over the new value; the cell gets another immutable value
+              differentiated: both; the folded value knows the history of the whole storage, the memory has its elements
 
 So functionalisation is not a pass: interpreters see immutable values only.  A write reads everything first: the new value
 is complete before the first element is stored, which makes self-overlapping updates right.
@@ -19,25 +20,45 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import Operator
 from assay.frontends import source
 from assay.frontends.layout import overlaps
-from assay.frontends.value import STATE, Trace, Value, abstract, apply_by_name, leaked, process, same_value
+from assay.frontends.value import (
+    STATE,
+    Trace,
+    Value,
+    Writes,
+    abstract,
+    apply_by_name,
+    is_annotated,
+    leaked,
+    live_levels,
+    muted,
+    process,
+    same_value,
+)
 
 
 class Cell:
-    """Storage: its memory (`array`), how often it was written (`version`), and by which operator last.
+    """Storage: its memory (`array`) and the writes to it, which cells over the same memory share.
 
     During a capture a cell has a value without memory; `owner` is the trace that it belongs to.
     Where there is a `lock`, it is held from the read to the write of an update: the state of a generator has one.
+    `annotated`: some level knew something of a value of it, as Autograd does of what requires a gradient.
     """
 
-    __slots__ = ("__weakref__", "_value", "array", "lock", "owner", "version", "writer")
+    __slots__ = ("__weakref__", "_value", "annotated", "array", "lock", "owner", "writes")
 
     def __init__(self, array: np.ndarray | None, value: Value | None = None, owner: Trace | None = None) -> None:
         self.array = array
         self._value = value
         self.owner = owner
         self.lock: AbstractContextManager[Any] | None = None
-        self.version = 0
-        self.writer = ""
+        if value is None:
+            self.writes = Writes()
+            self.annotated = False
+            return
+        self.writes = value.writes or Writes()
+        self.annotated = bool(value.meta)
+        if array is not None:
+            value.writes = self.writes
 
     @property
     def value(self) -> Value:
@@ -45,7 +66,13 @@ class Cell:
         if self._value is None:
             assert self.array is not None
             self._value = Value(self.array)
+            self._value.writes = self.writes
         return self._value
+
+    @property
+    def version(self) -> int:
+        """How often it was written."""
+        return self.writes.count
 
     def replace(self, value: Value, writer: str) -> None:
         """The storage after `writer` stored `value` in all of it."""
@@ -54,17 +81,28 @@ class Cell:
 
     def written(self, writer: str) -> None:
         """Count one write."""
-        self.version += 1
-        self.writer = writer
+        self.writes.count += 1
+        self.writes.writer = writer
+
+    def annotate(self, value: Value) -> None:
+        """The same elements, of which levels know what they know of `value`."""
+        assert self.array is not None
+        made = Value(self.array)
+        made.meta, made.writes = dict(value.meta), self.writes
+        self._value, self.annotated = made, True
 
 
 class Link:
-    """One view of a chain: result `output` of the view operator `op`, whose arguments after the first are `rest`."""
+    """One view of a chain: result `output` of the view operator `op`, whose arguments after the first are `rest`.
 
-    __slots__ = ("op", "output", "rest")
+    The levels that were muted when it was made learn nothing of what it shows: a view made under no_grad has no gradient.
+    """
+
+    __slots__ = ("muted", "op", "output", "rest")
 
     def __init__(self, op: Operator, rest: tuple[Any, ...], output: int | None) -> None:
         self.op, self.rest, self.output = op, rest, output
+        self.muted = STATE.muted
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -73,8 +111,17 @@ class Link:
 
     def view(self, parent: Value) -> Value:
         """The view of a value."""
-        out = process(self.op, (parent, *self.rest))
+        if self.muted is STATE.muted:
+            out = process(self.op, (parent, *self.rest))
+        else:
+            with muted(self.muted):
+                out = process(self.op, (parent, *self.rest))
         return out if self.output is None else out[self.output]
+
+    @property
+    def cuts(self) -> bool:
+        """Whether what it shows has no history where what it is a view of has one."""
+        return self.op.base == "detach" or any(level in self.muted for level in live_levels())
 
     def put(self, parent: Value, new: Value) -> Value:
         """The parent after `new` was written to the view."""
@@ -119,6 +166,8 @@ def read(cell: Cell, chain: Chain) -> Value:
     value = cell.value
     for link in chain:
         value = link.view(value)
+        if value.array is not None:
+            value.writes = cell.writes
     return value
 
 
@@ -133,15 +182,57 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
             f"{source.quoted()}  {writer}: several elements of this {shown.dtype.name}{list(shown.shape)} are one element of "
             f"memory (strides {list(shown.strides)}), so it cannot be written in place; clone() it first"
         )
+    whole = cell.value
+    annotated = (new.meta or cell.annotated) and is_annotated(new, whole)
+    if annotated:
+        annotated = _is_recorded(chain, whole, new, writer)
     if STATE.trace is None:
         if shown.array is None or not shown.array.flags.writeable:
             raise UserError(f"{source.quoted()}  {writer}: the memory of this tensor is read-only; clone() it first")
+        if annotated:
+            folded = _folded(whole, chain, new)
+            for level in live_levels():
+                level.before_write(new, cell.writes)
         np.copyto(shown.array, new.array)  # type: ignore[arg-type]
         cell.written(writer)
+        if annotated:
+            cell.annotate(folded)
         return
-    parents = [cell.value]
+    folded = _folded(whole, chain, new) if annotated else _folded_unseen(whole, chain, new)
+    cell.replace(same_value(folded, whole.strides), writer)
+
+
+def _folded(whole: Value, chain: Chain, new: Value) -> Value:
+    """The whole storage after `new` was written to the view: the inverses of the chain, innermost first."""
+    parents = [whole]
     for link in chain[:-1]:
         parents.append(link.view(parents[-1]))
     for link in reversed(chain):
         new = link.put(parents.pop(), new)
-    cell.replace(same_value(new, cell.value.strides), writer)
+    return new
+
+
+def _folded_unseen(whole: Value, chain: Chain, new: Value) -> Value:
+    """The same where no level is to learn of the write: what they know of `whole` stays."""
+    levels = live_levels()
+    with muted(STATE.muted.union(levels)):
+        folded = _folded(whole, chain, new)
+    folded.meta.update((level, whole.meta[level]) for level in levels if level in whole.meta)
+    return folded
+
+
+def _is_recorded(chain: Chain, whole: Value, new: Value, writer: str) -> bool:
+    """Whether a write changes the history of the storage `whole`: not through detach() or a view made under no_grad.
+
+    Raises UserError where it must and cannot: for a leaf, and where what is written has a history such a view does not keep.
+    """
+    if any(link.cuts for link in chain):
+        if is_annotated(new):
+            raise UserError(
+                f"{source.quoted()}  {writer}: this tensor shares memory with one that it is detached from (detach(), .data, or "
+                "a view made under no_grad), so what requires a gradient cannot be written to it; clone() it first"
+            )
+        return False
+    for level in live_levels():
+        level.check_write(whole, writer)
+    return True

@@ -12,17 +12,11 @@ import numpy as np
 
 from assay.core.dtypes import DType, f32, i64
 from assay.core.dtypes import dtype as dtype_of
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import UserError
 from assay.core.index import Ix
 from assay.frontends.cell import Cell
-from assay.frontends.tensor import NO_GRADIENTS, Tensor
+from assay.frontends.tensor import Tensor
 from assay.frontends.value import STATE
-
-
-def refuse_gradients(requires_grad: bool) -> None:  # noqa: FBT001
-    """Raises Unsupported where gradients are asked for."""
-    if requires_grad:
-        raise Unsupported(f"requires_grad=True: {NO_GRADIENTS}")
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:  # noqa: FBT001, FBT002
@@ -30,13 +24,13 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
     Without `dtype`: that of an array, else bool, i64, or f32 for floats (PyTorch's defaults).
     """
-    refuse_gradients(requires_grad)
     if isinstance(data, Tensor):
-        copied = data.to(dtype_of(dtype), copy=True) if dtype is not None else data.clone()
-        return copied
+        source = data.detach()
+        copied = source.to(dtype_of(dtype), copy=True) if dtype is not None else source.clone()
+        return copied.requires_grad_(requires_grad)
     array = _array(data)
     wanted = dtype_of(dtype) if dtype is not None else _inferred(data, array)
-    return Tensor(Cell(_converted(array, wanted), owner=STATE.trace))
+    return Tensor(Cell(_converted(array, wanted), owner=STATE.trace)).requires_grad_(requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None) -> Tensor:

@@ -89,9 +89,12 @@ def _layout(t: T, source: T, strides: tuple[int, ...]) -> Layout | None:
         return Layout(t.shape, strides, 0)
     if 0 in t.shape:
         return Layout(t.shape, contiguous_strides(t.shape), 0)
-    if t.kind != "let" or t.body.op != "load" or t.body.attr[0] is not source:
+    body = t.body if t.kind == "let" else None
+    if body is not None and body.op == "stop":  # the same element, for derivatives a constant
+        body = body.args[0]
+    if body is None or body.op != "load" or body.attr[0] is not source:
         return None
-    address = affine(zip(strides, t.body.attr[1], strict=True))
+    address = affine(zip(strides, body.attr[1], strict=True))
     steps = list(contiguous_strides(t.shape))
     for axis, n in enumerate(t.shape):
         if is_symbolic(n) or n > 1:  # the step of an axis of one element does not matter

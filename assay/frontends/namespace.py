@@ -9,7 +9,6 @@ from assay.core.errors import UserError
 from assay.core.operators import OPERATORS
 from assay.core.operators.registry import canonical
 from assay.frontends import dispatch, random
-from assay.frontends.creation import refuse_gradients
 
 _HERE = {"device": ("cpu", None), "layout": (None,), "pin_memory": (False, None), "memory_format": (None,)}
 
@@ -30,7 +29,9 @@ def function(name: str) -> Callable[..., Any]:
         raise AttributeError(f"module 'assay' has no attribute {name!r}" + (f"; did you mean: {near}" if near else ""))
 
     def operator(*args: Any, **kwargs: Any) -> Any:
-        return dispatch.call(name, args, plain(kwargs))
+        leaf = "requires_grad" in kwargs and kwargs.pop("requires_grad")
+        made = dispatch.call(name, args, plain(kwargs))
+        return made.requires_grad_() if leaf else made
 
     operator.__name__ = operator.__qualname__ = name
     operator.__doc__ = "\n".join(op.schema.text for op in OPERATORS.values() if op.base == name)
@@ -40,12 +41,11 @@ def function(name: str) -> Callable[..., Any]:
 def plain(kwargs: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments without those that torch has and that say nothing here.
 
-    Raises Unsupported for requires_grad=True, UserError for a device other than the CPU.
+    Raises UserError for a device other than the CPU.
     """
     if not kwargs:
         return kwargs
     rest = dict(kwargs)
-    refuse_gradients(bool(rest.pop("requires_grad", False)))
     for option, allowed in _HERE.items():
         if option in rest and (value := rest.pop(option)) not in allowed and str(value) != "cpu":
             raise UserError(f"{option}={value!r}: tensors are row-major in the memory of the CPU; leave {option} out")

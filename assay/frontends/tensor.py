@@ -14,18 +14,14 @@ import numpy as np
 from assay.core import dtypes
 from assay.core.dtypes import DType
 from assay.core.dtypes import dtype as dtype_of
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Hook, Leaf, check_seed, make_leaf
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
-from assay.frontends.value import STATE, Value
-
-NO_GRADIENTS = (
-    "gradients are not there yet: Assay evaluates, captures and compiles forward functions. Leave requires_grad out and do not "
-    "call backward()."
-)
+from assay.frontends.value import STATE, Value, is_annotated
 
 Signature = tuple[tuple[int, ...], DType, "tuple[int, ...] | None"]
 
@@ -48,13 +44,14 @@ class Tensor(Arithmetic):
     def value(self) -> Value:
         """What the handle shows now, as an immutable value.
 
-        In eager evaluation a view, once made, stays: writes go to the memory that it shares.
+        In eager evaluation a view, once made, stays: writes go to the memory that it shares.  It is made again where they
+        changed what some level knows of the storage.
         """
         cell = current(self.cell)
         if not self.chain:
             return cell.value
         shown = self._shown
-        if shown is None or shown[0] is not cell or (shown[1] != cell.version and STATE.trace is not None):
+        if shown is None or shown[0] is not cell or (shown[1] != cell.version and (cell.annotated or STATE.trace is not None)):
             shown = self._shown = (cell, cell.version, read(cell, self.chain))
         return shown[2]
 
@@ -66,6 +63,8 @@ class Tensor(Arithmetic):
         """The handle of one more view, which shows `value` now."""
         made = Tensor(self.cell, (*self.chain, link))
         cell = current(self.cell)
+        if value.array is not None:
+            value.writes = cell.writes
         made._shown = (cell, cell.version, value)
         return made
 
@@ -99,11 +98,6 @@ class Tensor(Arithmetic):
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
-
-    @property
-    def requires_grad(self) -> bool:
-        """Always False: tensors carry no gradients yet."""
-        return False
 
     @property
     def device(self) -> str:
@@ -161,19 +155,97 @@ class Tensor(Arithmetic):
         """x in the shape of `other`."""
         return self.reshape(other.shape)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002
-        """Raises Unsupported: gradients are not there yet."""
-        if requires_grad:
-            raise Unsupported(NO_GRADIENTS)
-        return self
-
-    def backward(self, *args: Any, **kwargs: Any) -> None:
-        """Raises Unsupported: gradients are not there yet."""
-        raise Unsupported(NO_GRADIENTS)
+    # -------------------------------------------------------------------------------------------- gradients
 
     @property
-    def grad(self) -> None:
-        """Always None: tensors carry no gradients yet."""
+    def requires_grad(self) -> bool:
+        """Whether backward() gives it, or what it was computed from, a gradient."""
+        return AUTOGRAD in self.value.meta
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002
+        """From now on, operators on this tensor are recorded, and backward() leaves its gradient in `grad`.
+
+        Raises UserError for elements that are not floats, and for False where the tensor is a result of others.
+        """
+        v = self.value
+        edge = v.meta.get(AUTOGRAD)
+        if requires_grad and edge is None:
+            if not v.dtype.is_float:
+                raise UserError(f"requires_grad: only floats have gradients, and this tensor is {v.dtype.name}{list(v.shape)}")
+            if self.chain and v.array is not None:  # a storage of its own over the same memory
+                self.cell, self.chain = Cell(v.array, owner=STATE.trace), ()
+                self.cell.writes = v.writes or self.cell.writes
+                v = self.value
+            make_leaf(v)
+            self.cell.annotated = True
+        elif not requires_grad and edge is not None:
+            if type(edge[0]) is not Leaf:
+                raise UserError("requires_grad = False of a result of recorded operators; detach() is the tensor without history")
+            del v.meta[AUTOGRAD]
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operator made it."""
+        edge = self.value.meta.get(AUTOGRAD)
+        return edge is None or type(edge[0]) is Leaf
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the recorded operator that made it; None for a leaf."""
+        edge = self.value.meta.get(AUTOGRAD)
+        return None if edge is None or type(edge[0]) is Leaf else edge[0]
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward() has added up for this leaf (or, after retain_grad(), found for this result); None: nothing."""
+        edge = self.value.meta.get(AUTOGRAD)
+        if edge is None:
+            return None
+        node, k = edge
+        if type(node) is Leaf:
+            return node.grad
+        found = (node.retained or {}).get(k)
+        return None if found is None else fresh(found)
+
+    @grad.setter
+    def grad(self, grad: Tensor | None) -> None:
+        edge = self.value.meta.get(AUTOGRAD)
+        if edge is None or type(edge[0]) is not Leaf:
+            if grad is not None:
+                raise UserError("only a leaf that requires a gradient has a .grad to be set")
+            return
+        if grad is not None:
+            check_seed(self.value, grad.value)
+        edge[0].grad = grad
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None,  # noqa: FBT001
+                 create_graph: bool = False, inputs: Any = None) -> None:  # noqa: FBT001, FBT002  # fmt: skip
+        """Add d self / d leaf, times `gradient`, to the `grad` of every leaf (or of `inputs`); see assay.autograd.backward."""
+        from assay.frontends.gradients import backward
+
+        backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Have backward() leave the gradient in `grad`, though it is not a leaf."""
+        edge = self._edge("retain_grad()")
+        if type(edge[0]) is not Leaf:
+            edge[0].retained = {edge[1]: None, **(edge[0].retained or {})}
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hooked:
+        """hook(gradient) is called when the gradient of this tensor is complete; what it returns, if anything, replaces it."""
+        edge = self._edge("register_hook()")
+        return Hooked(edge, lambda g: None if (made := hook(fresh(g))) is None else made.value)
+
+    def _edge(self, what: str) -> Edge:
+        edge = self.value.meta.get(AUTOGRAD)
+        if edge is None:
+            raise BackwardError(f"{source.quoted()}  {what} of a tensor that does not require a gradient")
+        return edge
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -271,8 +343,15 @@ class Tensor(Arithmetic):
         return v.array
 
     def numpy(self) -> np.ndarray:
-        """The elements as a numpy array that shares the memory."""
-        return self._elements("numpy()").view()
+        """The elements as a numpy array that shares the memory.  Raises UserError where it requires a gradient."""
+        return self._without_history("numpy()").view()
+
+    def _without_history(self, what: str) -> np.ndarray:
+        if is_annotated(self.value):
+            raise UserError(
+                f"{source.quoted()}  {what} of a tensor that requires a gradient, which would end there; use x.detach().numpy()"
+            )
+        return self._elements(what)
 
     def item(self) -> Any:
         """The only element, as a Python number.  Raises UserError for more or fewer."""
@@ -294,7 +373,7 @@ class Tensor(Arithmetic):
         return bool(np.allclose(*arrays, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self._elements("conversion to a numpy array").view()
+        array = self._without_history("conversion to a numpy array").view()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"cannot convert {array.dtype} to {dtype} without a copy")
@@ -302,7 +381,7 @@ class Tensor(Arithmetic):
         return array.copy() if copy else array
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._elements("__dlpack__()").__dlpack__(**options)
+        return self._without_history("__dlpack__()").__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -353,7 +432,9 @@ class Tensor(Arithmetic):
         return format(self.item(), spec) if spec and self.ndim == 0 else repr(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return memo.setdefault(id(self), self.clone())
+        if not self.is_leaf:
+            raise UserError("deepcopy of a result of recorded operators: its history cannot be copied; use detach().clone()")
+        return memo.setdefault(id(self), self.detach().clone().requires_grad_(self.requires_grad))
 
     def __reduce__(self) -> tuple[Any, ...]:
         from assay.frontends.creation import from_numpy
@@ -385,6 +466,19 @@ class Tensor(Arithmetic):
 
 
 TENSOR_TYPES.append(Tensor)
+
+
+class Hooked:
+    """A registered hook; remove() takes it off."""
+
+    def __init__(self, edge: Edge, hook: Hook) -> None:
+        self._hooks = edge[0].hooks = edge[0].hooks or {}
+        self._at = edge[1]
+        self._hooks.setdefault(edge[1], {})[id(self)] = hook
+
+    def remove(self) -> None:
+        """The hook is not called any more."""
+        self._hooks[self._at].pop(id(self), None)
 
 
 def fresh(value: Value) -> Tensor:

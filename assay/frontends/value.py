@@ -3,9 +3,9 @@
     STACK = [bottom, ..., top];   process(op, args) = top.process(op, args), which may go `below` itself
 
 The bottom computes: Eager runs the operator's core program on arrays, Abstract knows shapes only.  Whatever stands above
-(Trace, Decompose; room for dual numbers and autograd) sees every operator that reaches it and keeps what it knows
-of a value in `value.meta[interpreter instance]`: there are no wrapper types, and two levels of one kind
-cannot be confused.  The stack is thread-local.
+(Trace, Decompose, Autograd, Dual) sees every operator that reaches it and keeps what it knows of a value in
+`value.meta[interpreter instance]`: there are no wrapper types, and two levels of one kind cannot be confused.
+The stack is thread-local; every thread starts with Eager and the levels of `everywhere` (autograd.py adds one).
 
 Retracing, decomposing, differentiating or evaluating a graph is running it under another stack.
 """
@@ -35,21 +35,32 @@ _LIST_RESULTS: dict[Operator, bool] = {}
 _DTYPE = {d.numpy: d for d in DTYPES.values()}
 
 
+class Writes:
+    """How often some memory was written, and by which operator last."""
+
+    __slots__ = ("count", "writer")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.writer = ""
+
+
 class Value:
-    """An immutable tensor value.
+    """A tensor value, immutable until a tensor handle on its memory is written.
 
     `array` holds its elements (None under Abstract), `strides` counts elements (it decides whether a reshape is a view),
     `shares` says that it lies in the memory of the first argument of the view that made it, `meta` is what each
-    interpreter knows of it.
+    interpreter knows of it, `writes` counts the writes to its memory once a handle owns that.
     """
 
-    __slots__ = ("array", "dtype", "meta", "shape", "shares", "strides")
+    __slots__ = ("array", "dtype", "meta", "shape", "shares", "strides", "writes")
     array: np.ndarray | None
     shape: tuple[int, ...]
     dtype: DType
     strides: tuple[int, ...]
     meta: dict[Any, Any]
     shares: bool
+    writes: Writes | None
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -59,6 +70,7 @@ class Value:
         self.strides = tuple([s // size for s in array.strides])
         self.meta = {}
         self.shares = False
+        self.writes = None
 
     def __repr__(self) -> str:
         return f"<value {self.dtype.name}{list(self.shape)}{'' if self.array is not None else ' abstract'}>"
@@ -70,7 +82,7 @@ TENSOR_TYPES.append(Value)
 def abstract(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...] | None = None) -> Value:
     """A value of which only shape, type and strides are known (None: contiguous)."""
     v = Value.__new__(Value)
-    v.array, v.shape, v.dtype, v.meta, v.shares = None, shape, dtype, {}, False
+    v.array, v.shape, v.dtype, v.meta, v.shares, v.writes = None, shape, dtype, {}, False, None
     v.strides = contiguous_strides(shape) if strides is None else strides
     return v
 
@@ -122,7 +134,15 @@ def view_layouts(op: Operator, args: tuple[Any, ...]) -> tuple[Layout, ...] | No
 
 
 class Interpreter:
-    """One level of the stack."""
+    """One level of the stack.  `annotates`: what it knows of a value goes with the value, so writing in place concerns it."""
+
+    annotates = False
+
+    def check_write(self, whole: Value, writer: str) -> None:
+        """Raises where the storage `whole` must not be written in place."""
+
+    def before_write(self, new: Value, writes: Writes) -> None:
+        """Called before `new` is written in place to memory with these `writes`."""
 
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
         """The Value, or tuple of Values, of the operator on all its arguments."""
@@ -139,7 +159,8 @@ class Eager(Interpreter):
         else:
             program = op.program(*args)
             _check_memory(op, program)
-            made = [Value(a) for a in denote.run(program, [v.array for v in values_in(args)])]
+            arrays = [v.array for v in values_in(args)]
+            made = [Value(a) for a in (denote.run(program, arrays) if op.backend is None else op.backend(program)(arrays))]
         return tuple(made) if has_list_result(op) else made[0]
 
 
@@ -166,7 +187,8 @@ class Trace(Interpreter):
     """Records every operator that reaches it, as nodes of a graph.
 
     `cells` holds, for each mutable cell from outside, the cell that stands for it during the capture; `outside`, for each
-    placeholder that the function found elsewhere, the cell it is bound to.
+    placeholder that the function found elsewhere, the cell it is bound to; `functions`, the Functions of the user that ran.
+    Where it is muted, as no_grad asks, the results are constants for derivatives: each goes through detach.
     """
 
     def __init__(self) -> None:
@@ -175,6 +197,7 @@ class Trace(Interpreter):
         self.names = Names()
         self.cells: dict[Any, Any] = {}
         self.outside: dict[Node, Any] = {}
+        self.functions: list[str] = []
 
     def placeholder(self, value: Value, name: str) -> Node:
         """A new input of the graph that stands for `value`."""
@@ -198,6 +221,19 @@ class Trace(Interpreter):
         return tuple(map(self.node, x)) if isinstance(x, list | tuple) else x
 
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        out = self._recorded(op, args)
+        if self not in STATE.muted or op.base == "detach":
+            return out
+        return tuple(map(self._constant, out)) if isinstance(out, tuple) else self._constant(out)
+
+    def _constant(self, v: Value) -> Value:
+        if not v.dtype.is_float:
+            return v
+        made = self._recorded(lookup("detach.default"), (v,))
+        made.shares = v.shares
+        return made
+
+    def _recorded(self, op: Operator, args: tuple[Any, ...]) -> Any:
         out = down(self, op, args)
         nodes = tuple(map(self.node, args))
         made = out if isinstance(out, tuple) else (out,)
@@ -232,17 +268,57 @@ class Decompose(Interpreter):
 # ------------------------------------------------------------------------------------------------ the stack
 
 EAGER = Eager()
+_START: list[Interpreter] = [EAGER]
 
 
 class _State(threading.local):
-    """The stack of this thread, and the innermost trace in it."""
+    """The stack of this thread, the innermost trace in it, and the levels that let everything pass (as no_grad asks)."""
 
     def __init__(self) -> None:
-        self.stack: tuple[Interpreter, ...] = (EAGER,)
+        self.stack: tuple[Interpreter, ...] = tuple(_START)
         self.trace: Trace | None = None
+        self.muted: frozenset[Interpreter] = frozenset()
 
 
 STATE = _State()
+
+
+def everywhere(level: Interpreter) -> None:
+    """Put the level on the stack of this thread and of those that start later."""
+    _START.append(level)
+    STATE.stack = (*STATE.stack, level)
+
+
+def live_levels() -> list[Interpreter]:
+    """The levels of the stack that annotate values now."""
+    return [level for level in STATE.stack if level.annotates and level not in STATE.muted]
+
+
+def is_annotated(*values: Value) -> bool:
+    """Whether a level that annotates now knows something of one of the values."""
+    return any(level in v.meta for level in live_levels() for v in values)
+
+
+@contextmanager
+def muted(levels: frozenset[Interpreter]) -> Iterator[None]:
+    """Exactly these levels let everything pass."""
+    old = STATE.muted
+    STATE.muted = levels
+    try:
+        yield
+    finally:
+        STATE.muted = old
+
+
+@contextmanager
+def pushed(level: Interpreter) -> Iterator[None]:
+    """One more level on top of the stack."""
+    old = STATE.stack
+    STATE.stack = (*old, level)
+    try:
+        yield
+    finally:
+        STATE.stack = old
 
 
 def process(op: Operator, args: tuple[Any, ...]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, below
@@ -85,3 +85,21 @@ def readers(p: Program) -> dict[T, list[T]]:
         for read in t.reads:
             found[read].append(t)
     return found
+
+
+def put_for(tensors: Sequence[T], given: Mapping[T, T]) -> list[T]:
+    """The tensors with those of `given` (inputs, or definitions) replaced, all the way down."""
+    new = dict(given)
+
+    def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E:
+        return (load if how == "load" else load_or_zero)(new[t], *idx)
+
+    todo = [(t, False) for t in reversed(tensors)]
+    while todo:
+        t, ready = todo.pop()
+        if ready:
+            new[t] = rewrite_tensor(t, on_load, new.__getitem__)
+        elif t not in new:
+            todo.append((t, True))
+            todo.extend((r, False) for r in t.reads if r not in new)
+    return [new[t] for t in tensors]

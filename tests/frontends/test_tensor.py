@@ -119,13 +119,6 @@ def test_numbers() -> None:
         [10, 20][assay.tensor(1.0)]
 
 
-@pytest.mark.parametrize("make", [lambda: assay.tensor(1.0, requires_grad=True), lambda: assay.zeros(2, requires_grad=True),
-                                  lambda: assay.tensor(1.0).requires_grad_(), lambda: assay.tensor(1.0).backward()])  # fmt: skip
-def test_gradients_are_refused(make: Any) -> None:
-    with pytest.raises(assay.Unsupported, match="gradients are not there yet"):
-        make()
-
-
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "mps"])
 def test_other_devices_are_refused(device: str) -> None:
     with pytest.raises(assay.UserError, match="CPU"):

@@ -59,6 +59,7 @@ class Operator:
     `rest` are the view's arguments after the first, and output=k is added where the view has several results.
     decompose(apply, *arguments) computes the result by other operators.  apply(name, *arguments) calls an operator at
     whatever level the caller works on (values, traced values, core tensors).
+    backend(program) is what evaluates its programs on arrays; None: the reference.
     """
 
     schema: Schema
@@ -69,6 +70,7 @@ class Operator:
     inplace_of: str | None = None
     decompose: Callable[..., Any] | None = None
     samples: Samples = _no_samples
+    backend: Callable[[Program], Callable[[list[Any]], Any]] | None = None
     _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict[Any, "list[tuple[Any, ...]] | None"])
     _programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
 

@@ -9,7 +9,7 @@ from typing import Any
 from assay.core.dtypes import i64
 from assay.core.errors import UserError
 from assay.core.index import affine, is_symbolic, ix
-from assay.core.lang import Ix, T, load
+from assay.core.lang import Ix, T, load, op, tensor
 from assay.core.operators.build import at, broadcast, copy, dim, elements, inserted, size_at
 from assay.core.operators.guards import known_index
 from assay.core.operators.registry import Apply, operator
@@ -517,8 +517,13 @@ def chunk(self: T, chunks: int, d: int) -> tuple[T, ...]:
 # ------------------------------------------------------------------------------------------------ the same elements
 
 
-@operator("alias(Tensor(a) self) -> Tensor(a)", view=True, inverse=lambda apply, parent, new: new, samples=unary())
 @operator("detach(Tensor(a) self) -> Tensor(a)", view=True, inverse=lambda apply, parent, new: new, samples=unary())
+def detach(self: T) -> T:
+    """self, as a constant: nothing is differentiated through it."""
+    return tensor(self.shape, lambda *i: op("stop", self[i])) if self.dtype.is_float else self
+
+
+@operator("alias(Tensor(a) self) -> Tensor(a)", view=True, inverse=lambda apply, parent, new: new, samples=unary())
 def alias(self: T) -> T:
     """self."""
     return self

@@ -1,0 +1,363 @@
+"""Reverse mode: a level of the stack that records what is differentiable, and the walk back through what it recorded.
+
+    value.meta[AUTOGRAD] = (node, k)       the value is result k of the call that `node` recorded; a Leaf has no call
+    differentiate(AUTOGRAD, seeds, ...)    cotangents carried from results to arguments, latest call first
+
+A node keeps what the derived operator of its call loads (derived.py), nothing else, and only until the walk has passed it.
+The walk runs operators under the stack like everything else: with this level muted gradients are plain values, otherwise
+(create_graph) they have a history of their own.  Levels are compared by identity, so nested differentiation cannot mix them up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from assay.core.errors import Unsupported, UserError
+from assay.core.lang import Program
+from assay.core.operators.registry import Operator
+from assay.frontends import source
+from assay.frontends.derived import active, pullback
+from assay.frontends.value import (
+    STATE,
+    Interpreter,
+    Value,
+    Writes,
+    abstract,
+    apply_by_name,
+    everywhere,
+    muted,
+    process,
+    values_in,
+)
+
+Edge: TypeAlias = "tuple[Node, int]"
+Hook: TypeAlias = Callable[[Value], "Value | None"]
+
+_order = itertools.count()
+
+
+class BackwardError(UserError, RuntimeError):
+    """A gradient that cannot be had: what it needs is gone, was changed, or was never recorded."""
+
+
+class Saved:
+    """A value kept for the way back, and how often its memory had been written then."""
+
+    __slots__ = ("count", "name", "value")
+
+    def __init__(self, name: str, value: Value) -> None:
+        self.name, self.value = name, value
+        self.count = 0 if value.writes is None else value.writes.count
+
+    def get(self, reader: str) -> Value:
+        """The value.  Raises BackwardError where its memory was written since."""
+        v = self.value
+        if v.writes is not None and v.writes.count != self.count:
+            raise BackwardError(
+                f"the backward of {reader} needs the value of {self.name!r}, {v.dtype.name}{list(v.shape)}, as it was in the "
+                f"forward pass; since then it was changed in place by {v.writes.writer} (version {v.writes.count}, saved at "
+                f"{self.count}). Use the operator without the underscore there, or clone() the tensor before it is changed"
+            )
+        return v
+
+
+class Node:
+    """What the way back needs of one call; `edges` say, for each argument that has a gradient, where that comes from."""
+
+    __slots__ = ("__weakref__", "edges", "hooks", "level", "order", "outputs", "retained", "where")
+
+    def __init__(self, level: Autograd, edges: Sequence[Edge | None], outputs: int) -> None:
+        self.level = level
+        self.edges = tuple(edges)
+        self.outputs = outputs
+        self.order = next(_order)
+        self.hooks: dict[int, dict[int, Hook]] | None = None
+        self.retained: dict[int, Any] | None = None  # result -> its gradient, where retain_grad() asked for it
+        self.where = source.where() if level.anomaly else ""
+
+    @property
+    def name(self) -> str:
+        """The name of the call, as messages say it."""
+        raise NotImplementedError
+
+    def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
+        """The gradients of the arguments, those that are not wanted None; what was saved is let go unless `keep`."""
+        raise NotImplementedError
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node, int] | tuple[None, int], ...]:
+        """The nodes of the arguments."""
+        return tuple([(None, 0) if e is None else e for e in self.edges])
+
+    def __repr__(self) -> str:
+        words = self.name.partition(".")[0].split("_")
+        return f"<{''.join(w[:1].upper() + w[1:] for w in words)}Backward of {self.name}>"
+
+
+class Leaf(Node):
+    """A tensor that requires a gradient by the user's wish; `grad` is what backward() has brought it."""
+
+    __slots__ = ("grad",)
+
+    def __init__(self, level: Autograd) -> None:
+        super().__init__(level, (), 1)
+        self.grad: Any = None
+
+    @property
+    def name(self) -> str:
+        return "leaf"
+
+    def __repr__(self) -> str:
+        return "<leaf>"
+
+
+class CallNode(Node):
+    """A call of an operator: `wanted` are the tensor arguments with a gradient, `given` the results that depend on them."""
+
+    __slots__ = ("given", "op", "program", "saved", "unsupported", "wanted")
+
+    def __init__(self, level: Autograd, op: Operator, p: Program, values: Sequence[Value], out: Sequence[Value],
+                 wanted: tuple[int, ...], given: tuple[int, ...]) -> None:  # fmt: skip
+        super().__init__(level, [values[k].meta[level] for k in wanted], len(out))
+        self.op, self.program, self.wanted, self.given = op, p, wanted, given
+        self.saved: dict[int, Saved] | None = {}
+        self.unsupported: Unsupported | None = None
+        try:
+            reads = pullback(op, p, wanted, given).reads
+        except Unsupported as error:  # of no concern unless somebody goes back through it
+            self.unsupported, reads = error, ()
+        for k in reads:
+            self.saved[k] = Saved(p.inputs[k].name, values[k]) if k >= 0 else Saved("the result", twin(out[~k]))
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
+        if self.unsupported is not None:
+            raise Unsupported(f"the backward of {self.name}: {self.unsupported}")
+        if self.saved is None:
+            raise BackwardError(
+                f"backward went through {self.name} before, and what it had saved was let go; if you need to go back a second "
+                "time, say retain_graph=True the first time"
+            )
+        given = tuple(k for k in self.given if cotangents[k] is not None)
+        derived = pullback(self.op, self.program, tuple(itertools.compress(self.wanted, wanted)), given)
+        arguments = [cotangents[k] for k in given]
+        for k in derived.reads:
+            value = self.saved[k].get(self.name)
+            if k < 0 and self.level not in STATE.muted:
+                value = twin(value)
+                value.meta[self.level] = (self, ~k)
+            arguments.append(value)
+        if not keep and self.saved:
+            self.saved = None
+        made = process(derived.operator, tuple(arguments))
+        found = iter(made if isinstance(made, tuple) else (made,))
+        return [next(found) if w else None for w in wanted]
+
+
+def twin(v: Value) -> Value:
+    """The same elements in the same memory, of which the levels learn separately from now on."""
+    if v.array is not None and v.writes is None:
+        v.writes = Writes()
+    made = abstract(v.shape, v.dtype, v.strides)
+    made.array, made.meta, made.shares, made.writes = v.array, dict(v.meta), v.shares, v.writes
+    return made
+
+
+class Autograd(Interpreter):
+    """Records the calls on which a gradient depends.  With `anomaly`, where they stand in the user's program too."""
+
+    annotates = True
+
+    def __init__(self) -> None:
+        self.anomaly = False
+
+    def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
+        stack = STATE.stack
+        at = stack.index(self)
+        if not self._concerns(args):
+            return stack[at - 1].process(op, args)
+        STATE.stack = stack[:at]
+        try:
+            out = stack[at - 1].process(op, args)
+        finally:
+            STATE.stack = stack
+        if op.base != "detach":
+            self._record(op, args, out if isinstance(out, tuple) else (out,))
+        return out
+
+    def _concerns(self, args: Iterable[Any]) -> bool:
+        """Whether an argument has a history."""
+        if self in STATE.muted:
+            return False
+        for a in args:
+            if type(a) is Value:
+                if self in a.meta:
+                    return True
+            elif type(a) is tuple and self._concerns(a):
+                return True
+        return False
+
+    def _record(self, op: Operator, args: tuple[Any, ...], out: tuple[Value, ...]) -> None:
+        values = list(values_in(args))
+        wanted = tuple([k for k, v in enumerate(values) if self in v.meta])
+        p = op.program(*args)
+        given = active(p, wanted)
+        if given:
+            node = CallNode(self, op, p, values, out, wanted, given)
+            for k in given:
+                out[k].meta[self] = (node, k)
+
+    def check_write(self, whole: Value, writer: str) -> None:
+        found = whole.meta.get(self)
+        if found is not None and type(found[0]) is Leaf:
+            raise BackwardError(
+                f"{source.quoted()}  {writer}: this tensor is a leaf that requires a gradient (or a view of one), and a leaf is "
+                "not changed in place: its gradient would be that of a value that is gone. Say `with assay.no_grad():` to change the "
+                "parameter itself, or go on with a new tensor"
+            )
+
+    def before_write(self, new: Value, writes: Writes) -> None:
+        """The call that made `new` keeps a copy of what the write is about to destroy, where it needs it: t *= t."""
+        found = new.meta.get(self)
+        node = found[0] if found else None
+        if type(node) is CallNode and node.saved:
+            for saved in node.saved.values():
+                v = saved.value
+                if v.writes is writes and saved.count == writes.count and v.array is not None:
+                    saved.value = twin(v)
+                    saved.value.array, saved.value.writes, saved.count = v.array.copy(), None, 0
+
+
+AUTOGRAD = Autograd()
+"""The level of requires_grad and backward(), on the stack of every thread."""
+
+everywhere(AUTOGRAD)
+
+
+# ------------------------------------------------------------------------------------------------ the way back
+
+
+def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: Sequence[Edge] | None = None, *,
+                  keep: bool, create_graph: bool) -> dict[Edge, Value]:  # fmt: skip
+    """The gradients of the sum of results times their cotangents `seeds`: of `wanted`, or of all leaves that it depends on.
+
+    Takes the recorded calls from last to first.  `keep`: what they saved stays for another time.
+    """
+    reached = _reached([edge[0] for edge, _ in seeds])
+    leads = None if wanted is None else _leading(reached, {node for node, _ in wanted})
+    ends = None if wanted is None else set(wanted)
+    found: dict[Edge, Value] = {}
+    pending: dict[Node, list[Value | None]] = {}
+    heap: list[tuple[int, Node]] = []
+
+    def give(edge: Edge, cotangent: Value) -> None:
+        node, k = edge
+        slots = pending.get(node)
+        if slots is None:
+            slots = pending[node] = [None] * node.outputs
+            heapq.heappush(heap, (-node.order, node))
+        before = slots[k]
+        slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)
+
+    with muted(STATE.muted - {level} if create_graph else STATE.muted | {level}):
+        for edge, cotangent in seeds:
+            give(edge, cotangent)
+        while heap:
+            _, node = heapq.heappop(heap)
+            slots = pending.pop(node)
+            _run_hooks(node, slots)
+            for k, cotangent in enumerate(slots):
+                if cotangent is not None and (type(node) is Leaf if ends is None else (node, k) in ends):
+                    found[node, k] = cotangent
+            wants = [e is not None and (leads is None or e[0] in leads) for e in node.edges]
+            if any(wants):
+                gradients = node.pull(slots, wants, keep=keep)
+                if level.anomaly:
+                    _check(node, gradients)
+                for edge, cotangent in zip(node.edges, gradients, strict=True):
+                    if edge is not None and cotangent is not None:
+                        give(edge, cotangent)
+    return found
+
+
+def _reached(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes, and all those they depend on."""
+    seen = set(nodes)
+    todo = list(seen)
+    while todo:
+        for e in todo.pop().edges:
+            if e is not None and e[0] not in seen:
+                seen.add(e[0])
+                todo.append(e[0])
+    return seen
+
+
+def _leading(reached: set[Node], ends: set[Node]) -> set[Node]:
+    """Those of the nodes that depend on one of `ends`, and these."""
+    found: set[Node] = set()
+    for node in sorted(reached, key=lambda n: n.order):  # arguments come before the call
+        if node in ends or any(e is not None and e[0] in found for e in node.edges):
+            found.add(node)
+    return found
+
+
+def _run_hooks(node: Node, slots: list[Value | None]) -> None:
+    """Hooks may replace the gradient of the result that they were put on; then retained ones are kept."""
+    for k, cotangent in enumerate(slots):
+        if cotangent is None:
+            continue
+        for hook in list((node.hooks or {}).get(k, {}).values()):
+            changed = hook(cotangent)
+            if changed is not None:
+                if changed.shape != cotangent.shape or changed.dtype is not cotangent.dtype:
+                    raise UserError(
+                        f"a hook on a result of {node.name} returned {changed.dtype.name}{list(changed.shape)}; the gradient is "
+                        f"{cotangent.dtype.name}{list(cotangent.shape)}"
+                    )
+                cotangent = slots[k] = changed
+        if node.retained is not None and k in node.retained:
+            node.retained[k] = cotangent
+
+
+def _check(node: Node, gradients: Sequence[Value | None]) -> None:
+    """Raises BackwardError where a gradient is not a number, at the line of the forward call."""
+    for k, g in enumerate(gradients):
+        if g is not None and g.array is not None and g.dtype.is_float and (g.array != g.array).any():
+            raise BackwardError(
+                f"{source.quoted_line(node.where)}\n  the gradient of argument {k} of {node.name}, called there, is NaN in "
+                f"{int((g.array != g.array).sum())} of {g.array.size} elements"
+            )
+
+
+def edge_of(v: Value, level: Autograd = AUTOGRAD) -> Edge | None:
+    """Where the gradient of the value goes; None: it has none."""
+    return v.meta.get(level)
+
+
+def make_leaf(v: Value, level: Autograd = AUTOGRAD) -> Leaf:
+    """The value becomes a leaf of the level."""
+    leaf = Leaf(level)
+    v.meta[level] = (leaf, 0)
+    return leaf
+
+
+def check_seed(of: Value, cotangent: Value) -> None:
+    """Raises UserError for a cotangent of another shape or type than the result it is for."""
+    if of.shape != cotangent.shape or of.dtype is not cotangent.dtype:
+        raise UserError(
+            f"the gradient {cotangent.dtype.name}{list(cotangent.shape)} of a result {of.dtype.name}{list(of.shape)} must have "
+            "its shape and type"
+        )
+
+
+__all__ = [
+    "AUTOGRAD", "Autograd", "BackwardError", "CallNode", "Edge", "Leaf", "Node", "Saved", "check_seed", "differentiate",
+    "edge_of", "make_leaf", "twin",
+]  # fmt: skip
+

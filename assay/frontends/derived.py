@@ -1,0 +1,138 @@
+"""Operators whose meaning is derived from that of another one, so that none needs a rule of differentiation.
+
+    pullback(mul.Tensor, its program, ...)     -> mul_vjp.Tensor(d0, other) -> gradient of self
+    pushforward(mul.Tensor, its program, ...)  -> mul_jvp.Tensor(t_self, other) -> tangent of the result
+
+Each takes what its core program loads and nothing else: those are the values that have to be saved.  Results of the operator
+count too, so that exp_vjp reads exp(x) where it is there already.  They are operators like any other: traced, lowered, compiled,
+and differentiated again.  One stands for one set of shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from assay.core.errors import UserError
+from assay.core.ieee import ieee
+from assay.core.lang import Program, T, input, order, program, recorded_requires
+from assay.core.operators.registry import Operator
+from assay.core.operators.schema import parse
+from assay.semantics.tangent import tangent
+from assay.transforms.adjoint import adjoint
+from assay.transforms.rewrite import put_for
+
+
+class ProgramOperator(Operator):
+    """The operator name(inputs...) -> outputs that means this program."""
+
+    def __init__(self, base: str, overload: str, p: Program, backend: Any = None) -> None:
+        named = base if overload == "default" else f"{base}.{overload}"
+        takes = ", ".join(f"Tensor {t.name}" for t in p.inputs)
+        gives = "Tensor" if len(p.outputs) == 1 else f"({', '.join(['Tensor'] * len(p.outputs))})"
+        super().__init__(parse(f"{named}({takes}) -> {gives}"), self._of, "derived", backend=backend)
+        self.fixed = p
+
+    def program(self, *arguments: Any) -> Program:
+        """The program, whatever the arguments.  Raises UserError for other shapes or types than its inputs have."""
+        for a, t in zip(arguments, self.fixed.inputs, strict=True):
+            if tuple(a.shape) != t.shape or a.dtype is not t.dtype:
+                raise UserError(f"{self.name} takes {t!r}, not {a.dtype.name}{list(a.shape)}")
+        return self.fixed
+
+    def _of(self, *tensors: T) -> T | tuple[T, ...]:
+        given = dict(zip(self.fixed.inputs, tensors, strict=True))
+        results = put_for((*self.fixed.checks, *self.fixed.outputs), given)[len(self.fixed.checks) :]
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+class Derived(NamedTuple):
+    """An operator made from another one.
+
+    Its first arguments are cotangents or tangents; then comes, for each k of `reads`, the tensor argument k >= 0 of the other
+    one, or its result ~k.  `results`: which results (tangents) or tensor arguments (gradients) it gives.
+    """
+
+    operator: Operator
+    reads: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+_derived: dict[Any, Derived] = {}
+
+
+def active(p: Program, wanted: Sequence[int]) -> tuple[int, ...]:
+    """The outputs of `p` that depend on one of these inputs through floats."""
+    key = "active", p, wanted
+    found = _active.get(key)
+    if found is None:
+        known = {p.inputs[k] for k in wanted}
+        for t in order(p.outputs):
+            if t.dtype.is_float and not t.reads.isdisjoint(known):
+                known.add(t)
+        found = _active[key] = tuple(k for k, t in enumerate(p.outputs) if t in known)
+    return found
+
+
+_active: dict[Any, tuple[int, ...]] = {}
+
+
+def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
+    """The cotangents of the outputs `given` -> the gradients of the inputs `wanted` of the operator with the program `p`.
+
+    Raises Unsupported where the operator has no derivative.
+    """
+    key = "vjp", op, p, wanted, given
+    found = _derived.get(key)
+    if found is None:
+        names = {t.name for t in p.inputs}
+        with ieee(), recorded_requires():
+            seeds = [input(_unused(f"d{k}", names), p.outputs[k].shape, p.outputs[k].dtype) for k in given]
+            gradients = adjoint([p.outputs[k] for k in given], seeds, [p.inputs[k] for k in wanted])
+            operator, reads = _reading("vjp", op, p, seeds, gradients, names)
+        found = _derived[key] = Derived(operator, reads, wanted)
+    return found
+
+
+def pushforward(op: Operator, p: Program, moving: tuple[int, ...]) -> Derived | None:
+    """The tangents of the inputs `moving` -> those of the outputs that have one; None: none has.
+
+    Raises Unsupported where the operator has no derivative.
+    """
+    key = "jvp", op, p, moving
+    found = _derived.get(key)
+    if found is None:
+        names = {t.name for t in p.inputs}
+        with ieee(), recorded_requires():
+            moves = {p.inputs[k]: input(_unused(f"t{k}", names), p.inputs[k].shape, p.inputs[k].dtype) for k in moving}
+            tangents = tangent(p.outputs, moves)
+            results = tuple(k for k, t in enumerate(tangents) if t is not None)
+            if not results:
+                return None
+            operator, reads = _reading("jvp", op, p, list(moves.values()), [t for t in tangents if t is not None], names)
+        found = _derived[key] = Derived(operator, reads, results)
+    return found
+
+
+def _reading(what: str, op: Operator, p: Program, first: list[T], outputs: list[T],
+             names: set[str]) -> tuple[Operator, tuple[int, ...]]:  # fmt: skip
+    """The operator first..., what `outputs` load -> outputs, and which arguments (k) and results (~k) of `op` those are."""
+    loaded = set(order(outputs))
+    there = {t: ~k for k, t in enumerate(p.outputs) if t in loaded and t.kind != "input" and not op.view}
+    results = {t: input(_unused("result" if len(p.outputs) == 1 else f"result{~k}", names), t.shape, t.dtype)
+               for t, k in there.items()}  # fmt: skip
+    outputs = put_for(outputs, {**{t: t for t in (*p.inputs, *first)}, **results})
+    loaded = set(order(outputs))
+    reads = {t: k for k, t in enumerate(p.inputs) if t in loaded}
+    reads.update((t, there[made]) for made, t in results.items() if t in loaded)
+    name = f"{op.base}_{what}"
+    made = program((*first, *reads), outputs, (), name)
+    return ProgramOperator(name, op.overload, made, op.backend), tuple(reads.values())
+
+
+def _unused(name: str, known: set[str]) -> str:
+    """The name, with underscores until nothing has it; it is taken then."""
+    while name in known:
+        name += "_"
+    known.add(name)
+    return name

@@ -1,0 +1,82 @@
+"""Whether operators are recorded: a level that is muted lets everything pass.
+
+    with no_grad(): ...        @no_grad()        set_grad_enabled(False)
+
+no_grad mutes the levels of Autograd that are on the stack when it begins: a gradient that is asked for inside has a level of
+its own and is not concerned.  In a capture it mutes the trace, whose results are constants for derivatives then.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from typing import Any
+
+from assay.frontends.autograd import Autograd
+from assay.frontends.value import STATE, Interpreter, Trace
+
+
+def _levels() -> frozenset[Interpreter]:
+    return frozenset(level for level in STATE.stack if isinstance(level, Autograd | Trace))
+
+
+class _Mode(ContextDecorator):
+    """Recording on or off, until the block or the decorated function ends."""
+
+    def __init__(self, enabled: bool) -> None:  # noqa: FBT001
+        self.enabled = enabled
+        self._before: list[frozenset[Interpreter]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(STATE.muted)
+        _set(self.enabled)
+
+    def __exit__(self, *_: object) -> None:
+        STATE.muted = self._before.pop()
+
+
+def _set(enabled: bool) -> None:  # noqa: FBT001
+    STATE.muted = STATE.muted - _levels() if enabled else STATE.muted | _levels()
+
+
+class no_grad(_Mode):
+    """Nothing is recorded: with no_grad(): ..., or @no_grad() on a function."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+
+
+class enable_grad(_Mode):
+    """Operators are recorded, also inside of no_grad."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+
+class inference_mode(_Mode):
+    """no_grad; inference_mode(False) is enable_grad.  Its results may be used anywhere."""
+
+    def __init__(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002
+        super().__init__(not mode)
+
+
+class set_grad_enabled(_Mode):
+    """Recording on or off from here on; as a context manager, until the block ends."""
+
+    def __init__(self, mode: bool) -> None:  # noqa: FBT001
+        super().__init__(mode)
+        self._at_once = STATE.muted
+        _set(mode)
+
+    def __enter__(self) -> None:
+        self._before.append(self._at_once)
+        _set(self.enabled)
+
+    def __call__(self, func: Any) -> Any:
+        STATE.muted = self._at_once  # as a decorator it is for the function alone
+        return super().__call__(func)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators on tensors that require a gradient are recorded now."""
+    levels = _levels()
+    return bool(levels - STATE.muted)

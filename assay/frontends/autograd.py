@@ -218,8 +218,8 @@ class Autograd(Interpreter):
         if found is not None and type(found[0]) is Leaf:
             raise BackwardError(
                 f"{source.quoted()}  {writer}: this tensor is a leaf that requires a gradient (or a view of one), and a leaf is "
-                "not changed in place: its gradient would be that of a value that is gone. Say `with assay.no_grad():` to change the "
-                "parameter itself, or go on with a new tensor"
+                "not changed in place: its gradient would be that of a value that is gone. Say `with assay.no_grad():` to "
+                "change the parameter itself, or go on with a new tensor"
             )
 
     def before_write(self, new: Value, writes: Writes) -> None:

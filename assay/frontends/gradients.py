@@ -36,8 +36,8 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
         if g is None:
             if y.numel() != 1:
                 raise BackwardError(
-                    f"{source.quoted()}  output {k} has shape {list(v.shape)}; only of one element the gradient is understood to be "
-                    "1. Sum the output, or pass its gradient"
+                    f"{source.quoted()}  output {k} has shape {list(v.shape)}; only of one element the gradient is understood "
+                    "to be 1. Sum the output, or pass its gradient"
                 )
             with muted(STATE.muted | {AUTOGRAD}):
                 seed = apply_by_name("full_like", v, 1.0)
@@ -99,7 +99,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for k, (x, edge) in enumerate(zip(wrt, edges, strict=True)):
         if edge not in found and not allow_unused:
             raise BackwardError(
-                f"{source.quoted()}  the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say allow_unused=True "
-                "to get None for it"
+                f"{source.quoted()}  the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say "
+                "allow_unused=True to get None for it"
             )
     return tuple(fresh(found[e]) if e in found else None for e in edges)

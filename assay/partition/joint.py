@@ -7,6 +7,8 @@
 Whatever is saved, both halves together are the joint program: putting what the forward computes in the place of the saved
 values gives it back, the same object (`rejoined`).  So the gradients have the same bits for every choice.
 
+Integers are saved in the narrowest type that holds their interval: the position of a maximum in a window of 4 takes a byte.
+
 The checks stay in the forward.  A checked value that the backward computes again, and a saved integer, are limited to the
 interval that the forward has established: where that holds nothing changes, and what is read by them stays in bounds.
 """
@@ -17,9 +19,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from assay.core import dtypes as dt
+from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
 from assay.core.index import Ix
-from assay.core.lang import E, Program, T, const, input, let, load, load_or_zero, op, order, program, rewrite_tensor, tensor
+from assay.core.lang import (
+    E,
+    Program,
+    T,
+    const,
+    convert,
+    input,
+    let,
+    load,
+    load_or_zero,
+    op,
+    order,
+    program,
+    rewrite_tensor,
+    size_of,
+    tensor,
+)
 from assay.transforms.adjoint import adjoint
 
 
@@ -71,6 +91,13 @@ class Joint:
         late = [t for t in order(self.gradients) if t not in known]
         return frozenset(r for t in late for r in t.reads if r in known) | (known & frozenset(self.gradients))
 
+    def packed(self, t: T) -> T:
+        """What is saved for the value `t`: itself, or, where its integers fit a narrower type, these."""
+        narrow = _narrowest(t)
+        if narrow is t.dtype or t in self.results or t.kind == "input":
+            return t
+        return tensor(t.shape, lambda *i: convert(load(t, *i), narrow))
+
     @cached_property
     def early(self) -> frozenset[T]:
         """What the forward computes in any case."""
@@ -102,7 +129,7 @@ def unused(name: str, known: Collection[str]) -> str:
 class Split:
     """The halves of a joint program.
 
-    forward     inputs -> outputs, then the saved values that are no outputs
+    forward     inputs -> outputs, then the saved values that are no outputs, packed
     backward    the saved values, the inputs that it reads, the cotangents -> gradients
     saved       the values that pass from one to the other      at    where each is among the forward's results
     again       the values that the backward computes again
@@ -122,7 +149,7 @@ class Split:
 
     @property
     def saved_bytes(self) -> int:
-        return sum(t.size * t.dtype.itemsize for t in self.saved)
+        return sum(size_of(self.joint.packed(t)) for t in self.saved)
 
 
 def split(joint: Joint, saved: Iterable[T]) -> Split:
@@ -137,7 +164,8 @@ def split(joint: Joint, saved: Iterable[T]) -> Split:
     values, needs = frozenset(joint.values), _needed(joint, chosen)
     kept = [t for t in joint.values if t in chosen and t in needs]
     names = {t.name for t in joint.program.inputs}
-    inputs = {t: input(unused(f"s{k}", names), t.shape, t.dtype) for k, t in enumerate(kept)}
+    passed = {t: joint.packed(t) for t in kept}
+    inputs = {t: input(unused(f"s{k}", names), t.shape, p.dtype) for k, (t, p) in enumerate(passed.items())}
     new = {t: restored(s, t) for t, s in inputs.items()}
     again = [t for t in joint.values if t in needs and t not in chosen]
     lost = [t for t in again if t.kind == "input"]
@@ -152,20 +180,22 @@ def split(joint: Joint, saved: Iterable[T]) -> Split:
     held = [t for t in joint.inputs if t in read]
     backward = program((*inputs.values(), *held, *joint.cotangents), gradients, name=f"{joint.program.name}_backward")
     results = list(joint.results)
-    extra = [t for t in kept if t not in results]
+    extra = [p for p in passed.values() if p not in results]
     forward = program(joint.inputs, (*results, *extra), joint.program.checks, f"{joint.program.name}_forward")
-    return Split(joint, forward, backward, tuple(kept), tuple(forward.outputs.index(t) for t in kept), tuple(again))
+    return Split(joint, forward, backward, tuple(kept), tuple(map(forward.outputs.index, passed.values())), tuple(again))
 
 
 def rejoined(halves: Split) -> Program:
     """The joint program, put together from the halves.  Raises InternalError where something else comes out."""
     joint = halves.joint
     new: dict[T, T] = {}
-    for k, t in enumerate(halves.saved):
-        s, passed = halves.backward.inputs[k], halves.forward.outputs[halves.at[k]]
-        if (passed.shape, passed.dtype) != (s.shape, s.dtype):
+    values = {joint.packed(t): t for t in joint.values}
+    for s, k in zip(halves.backward.inputs, halves.at, strict=False):
+        passed = halves.forward.outputs[k]
+        t = values.get(passed)
+        if t is None or (passed.shape, passed.dtype) != (s.shape, s.dtype):
             raise InternalError(f"{passed!r} is passed for {s!r}: the halves of {joint.program!r} make another program")
-        new[s] = new[restored(s, t)] = passed
+        new[restored(s, t)] = t
     checked = {_limited(t): t for t in joint.values if t.kind == "require"}
     for t in order(halves.backward.outputs):
         if t not in new:
@@ -181,10 +211,16 @@ def rejoined(halves: Split) -> Program:
 
 def restored(s: T, t: T) -> T:
     """The saved value `t` as the backward reads it from the input `s`: what is known of its integers is said again."""
-    full = input(s.name, t.shape, t.dtype)
-    if t.dtype.is_float or (full.lo, full.hi) == (t.lo, t.hi):
+    if s.dtype is t.dtype and (t.dtype.is_float or (s.lo, s.hi) == (t.lo, t.hi)):
         return s
-    return tensor(t.shape, lambda *i: _clamped(load(s, *i), t.lo, t.hi))
+    return tensor(t.shape, lambda *i: convert(_clamped(load(s, *i), t.lo, t.hi), t.dtype))
+
+
+def _narrowest(t: T) -> DType:
+    """The integer type of fewest bytes that holds every value of `t`; its own type for floats and conditions."""
+    if not t.dtype.is_integer:
+        return t.dtype
+    return min((d for d in (t.dtype, *INTEGERS) if d.lo <= t.lo and t.hi <= d.hi), key=lambda d: d.itemsize)
 
 
 def _limited(t: T) -> T:
@@ -210,6 +246,7 @@ def _rebuilt(t: T, new: dict[T, T]) -> T:
     return rewrite_tensor(t, on_load, lambda r: new.get(r, r))
 
 
+INTEGERS = (dt.i8, dt.u8, dt.i16, dt.i32)
 _LOADS: dict[str, Callable[..., E]] = {"load": load, "load_or_zero": load_or_zero}
 
 

@@ -91,12 +91,14 @@ def costs(joint: Joint, prices: Prices = Prices(CPU.flops, CPU.bandwidth)) -> Co
     number = {t: k for k, t in enumerate(tensors)}
     parents = tuple(tuple(sorted(number[r] for r in t.reads if r in number)) for t in tensors)
     operands = contraction_operands(joint.program) | _named_whole(joint) | set(joint.results)
-    stored = tuple(t in joint.early and (t in operands or not _is_elementwise(t)) for t in tensors)
+    packed = tuple(map(joint.packed, tensors))
+    stored = tuple(p is t and t in joint.early and (t in operands or not _is_elementwise(t))
+                   for t, p in zip(tensors, packed, strict=True))  # fmt: skip
     extra = tuple(t not in joint.early and t.kind != "input" for t in tensors)
     again = tuple(None if t.kind == "input" else _seconds(t, prices) for t in tensors)
     move = PICOSECONDS / prices.bytes
-    save = tuple(math.ceil(size_of(t) * move * (1 if at_hand else 2)) for t, at_hand in zip(tensors, stored, strict=True))
-    return Costs(tensors, parents, tuple(map(size_of, tensors)), save, again,
+    save = tuple(math.ceil(size_of(p) * move * (1 if at_hand else 2)) for p, at_hand in zip(packed, stored, strict=True))
+    return Costs(tensors, parents, tuple(map(size_of, packed)), save, again,
                  frozenset(number[t] for t in joint.wanted), stored, extra)  # fmt: skip
 
 

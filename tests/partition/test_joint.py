@@ -150,13 +150,15 @@ def test_a_random_mask_that_is_drawn_again_is_the_same_mask() -> None:
 
 
 def test_what_only_the_backward_needs_may_be_computed_by_the_forward() -> None:
-    """The position of a maximum: 8 bytes a row instead of the row."""
+    """The position of a maximum: a byte for a row instead of the row."""
     x = input("x", (6, 50), dt.f64)
     joint = joint_program(program([x], [apply("amax.default", x, (1,), False)]))
     (position,) = (t for t in joint.values if t not in joint.early)
     assert position.dtype is dt.i64
     halves = split(joint, [position])
-    assert position in halves.forward.outputs
+    assert joint.packed(position) in halves.forward.outputs
+    assert joint.packed(position).dtype is dt.i8
+    assert halves.saved_bytes == 6
     assert halves.held == ()  # the row itself is not kept
     values = random_values(joint, 3)
     assert equal(run_halves(halves, values), run(joint.program, [values[t.name] for t in joint.program.inputs]))

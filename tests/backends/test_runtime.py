@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,6 +172,29 @@ def test_the_pool_survives_fork() -> None:
         os._exit(0 if (e([a, a])[0] == 2).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (e([a, a])[0] == 2).all()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_worker_leaves_the_processor_of_its_caller() -> None:
+    e, a = added(200, 300, schedule=Schedule(vector=1, threads=0), threads=2), ones(200, 300)
+    e([a, a])  # the pool has its worker
+    allowed = os.sched_getaffinity(0)
+    workers = [int(t) for t in os.listdir("/proc/self/task") if int(t) != threading.get_native_id()]
+    one = min(allowed)
+    try:
+        for t in (0, *workers):
+            os.sched_setaffinity(t, {one})
+        e([a, a])
+        os.sched_setaffinity(0, allowed)
+        e([a, a])
+        assert _processor() != one or any(one not in os.sched_getaffinity(t) for t in workers)
+    finally:
+        for t in (0, *workers):
+            os.sched_setaffinity(t, allowed)
+
+
+def _processor() -> int:
+    return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[36])
 
 
 def test_a_forked_child_writes_in_its_own_memory() -> None:

@@ -7,9 +7,12 @@ the kernel's tensors are computed.  Everything follows from one fact per variabl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from assay.core.lang import T
+
+if TYPE_CHECKING:
+    from assay.backends.placement import Placement
 
 
 class Schedule(NamedTuple):
@@ -66,6 +69,7 @@ class Kernel:
     is filled where its `lead` leading indices are known.  `reason` says in one line why this schedule was chosen.
     `stores` are the program's tensors whose memory `tensors` fill where neighbouring axes were merged (transforms/merge.py);
     where it is empty they are `tensors` themselves.
+    `placement` is the opened kernel where whoever chose the schedule has it already, with the facts of the program's proof.
     """
 
     tensors: tuple[T, ...]
@@ -73,6 +77,7 @@ class Kernel:
     local: tuple[tuple[T, int], ...] = ()
     reason: str = ""
     stores: tuple[T, ...] = ()
+    placement: Placement | None = field(default=None, compare=False, repr=False)
 
     @property
     def computes(self) -> tuple[T, ...]:

@@ -22,24 +22,25 @@ from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.schedule.signature import Local
 from assay.backends.schedule.space import Choice
 from assay.backends.target import Target, host
+from assay.core.errors import Unsound
 from assay.core.lang import Program, T
 from assay.transforms.split import split_exact_folds
+from assay.verify.bounds import ProvenProgram, proven
 
 ATTEMPTS = 100
 ROOM = 16  # values that the body of a kernel computes at a time, with all their copies; one without copies may be larger
+LARGE = 128  # values of a body that is scalar code
 WHOLE = 128  # and so many in all kernels of a program of few kernels, which compile quickly
 PRICE = 50  # what a kernel counts for in the work of a search
 CHANGED = 0.4  # of the lets
 
 
-def random_schedule(kernel: Kernel, rng: random.Random, target: Target, room: int | None = None) -> Schedule:
+def random_schedule(p: Placement, rng: random.Random, target: Target, room: int | None = None) -> Schedule:
     """Any legal combination of features; the plain schedule where none of ATTEMPTS is legal.
 
-    With `room`, there is no jam and one copy where more than so many values would be computed at a time.
+    With `room`, there is no jam and one copy where more than so many values would be computed at a time, and scalar code where
+    there are more than LARGE values: a vector of elements that are not neighbours is a text of as many loads.
     """
-    if any(t.size == 0 for t in kernel.tensors):
-        return Schedule()
-    p = Placement(kernel)
     axes, lanes = range(len(p.axes)), target.lanes
     for _ in range(ATTEMPTS):
         vector, threads = rng.choice([None, *axes]), rng.choice([None, *axes])
@@ -47,6 +48,8 @@ def random_schedule(kernel: Kernel, rng: random.Random, target: Target, room: in
         copies = rng.choice((1, 1, 2, 3))
         if room is not None and len(p.values) * copies * math.prod(u for _, u in jam) > room:
             copies, jam = 1, ()
+        if room is not None and len(p.values) > LARGE:
+            vector = None
         order: list[tuple[int, int | None]] = [(k, None) for k in rng.sample(axes, len(axes))]
         blocked: int | tuple[str, int] | None = threads
         if axes and rng.random() < 0.35:
@@ -107,8 +110,21 @@ def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
         chosen.append((g, Candidate(0.0, g, unpriced) if g.tensors[0].kind != "extern" else None))
     program, plan = assemble(program, chosen)
     room = max(ROOM, WHOLE // max(1, len(plan.kernels)))
-    schedules = [random_schedule(k, random.Random(number), target, room) for k in plan.kernels]
-    return program, Plan(tuple(replace(k, schedule=s, reason="drawn") for k, s in zip(plan.kernels, schedules, strict=True)))
+    facts = _facts(program)
+    kernels: list[Kernel] = []
+    for k in plan.kernels:
+        opened = Placement(k, facts)
+        made = random_schedule(opened, random.Random(number), target, room)
+        kernels.append(replace(k, schedule=made, reason="drawn", placement=opened))
+    return program, Plan(tuple(kernels))
+
+
+def _facts(program: Program) -> ProvenProgram | None:
+    """The program with its proof; None where it has none, which the emitter says."""
+    try:
+        return proven(program)
+    except Unsound:
+        return None
 
 
 def _decide(decisions: Decisions, rng: random.Random) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -429,6 +429,7 @@ class Question:
         if self.sized:
             return self.judge(self.columns(draw(self.atoms, self.hypotheses, SIZED_SAMPLES)))
         rng = random.Random(0)
+        bits = partial(rng.getrandbits, 64)
         ends = {0, *(x for _, lo, hi in self.goal.ranges for x in (lo, hi, -lo, -hi))}
         ends |= {x for e in self.nodes if e.op == "const" for x in (e.lo, -e.lo)}
         interesting = sorted({x + d for x in ends for d in (-1, 0, 1)})
@@ -441,7 +442,8 @@ class Question:
             for low, high in ((lo, hi), _range(stated, a)):  # everywhere, and where the guards are likely to hold
                 pool = [low, high, (low + high) // 2, min(low + 1, high), max(high - 1, low)]
                 pool += [x for x in interesting if low <= x <= high]
-                values[a] += rng.choices(pool, k=SAMPLES // 4) + [rng.randint(low, high) for _ in range(SAMPLES // 4)]
+                count = high - low + 1
+                values[a] += rng.choices(pool, k=SAMPLES // 4) + [low + bits() % count for _ in range(SAMPLES // 4)]
         return self.judge(self.columns(values))
 
     def judge(self, columns: dict[Atom, Any]) -> tuple[bool, dict[Atom, int] | None]:

@@ -158,7 +158,9 @@ def thrifty(program: Program, plan: Plan) -> Plan:
 
 
 def _nest(kernel: Kernel, facts: ProvenProgram, target: Target, name: str, layout: Layout) -> Nest:
-    placement = Placement(kernel, facts)
+    placement = kernel.placement
+    if placement is None or placement.facts is None or placement.facts.proof is not facts.proof:
+        placement = Placement(kernel, facts)
     pointer = {t: f"p{layout.slots[t]}" for t in placement.reads}
     failures = {t: layout.failures[t] for t in kernel.tensors if t in layout.failures}
     slots = layout.slots | {made: layout.slots[t] for made, t in zip(kernel.tensors, kernel.computes, strict=True)}

@@ -175,8 +175,8 @@ class Symbolic(Loops):
     def _shift(self, op: str, type_: Type, a: Value, b: Value) -> Value:
         x, y, needs = a.data.term, b.data.term, a.data.needs | b.data.needs
         k = y.constant
-        if k is None and op == "shl" and x.constant == 1:
-            return self.unknown(type_, a.shape, "a power of two", 0, 1 << max(0, min(y.hi, type_.bits - 1)), needs)
+        if k is None and op == "shl" and x.constant == 1 and y.lo >= 0 and 1 << y.hi <= type_.hi:
+            return self.unknown(type_, a.shape, "a power of two", 1, 1 << y.hi, needs)
         if k is None or not 0 <= k < type_.bits:
             return self.unknown(type_, a.shape, "a shift by a number of bits that is not constant", needs=needs)
         if op == "shl":

@@ -211,8 +211,8 @@ class Context:
         left = sorted(self.hypotheses, key=lambda h: h[0].id)
         while left:
             part = self.about(atoms(left[0][0]))
-            found.append(part)
-            left = [h for h in left if h not in part.hypotheses]
+            found.append(self._of(part.hypotheses | {left[0]}))  # what has no atoms has to do with nothing
+            left = [h for h in left[1:] if h not in part.hypotheses]
         return found
 
     @cached_property

@@ -24,7 +24,7 @@ from assay.core.lang import load as load_
 from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.verify import verdict
-from assay.verify.equal import LOADS, STEPS, Comparator, Mismatch, Pair, is_empty
+from assay.verify.equal import LOADS, STEPS, Answer, Comparator, Mismatch, Pair, States, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
 from assay.verify.verdict import Verdict
 
@@ -122,7 +122,9 @@ def _value(nest: LoopNest, stored: Stored, t: T, number: int, comparator: Compar
     if t.kind == "scatter":
         return _scatter(stored, t, number, comparator) if nest.domain == domain(t) else "another domain"
     if t.kind == "scan":
-        return _same(stored.value, t.body, comparator) if nest.domain == domain(t) else "another domain"
+        if nest.domain != domain(t):
+            return "another domain"
+        return _reason(comparator.ask(States(stored.value, t.body)))
     if math.prod(nest.domain) != math.prod(t.shape):
         return f"a domain of {list(nest.domain)} for {list(t.shape)} elements"
     point = digits(row_major(t.shape, [ix(v) for v in axes(t.shape)]), nest.domain)
@@ -183,7 +185,10 @@ def _read_rows(nest: LoopNest, b: RowBuffer) -> str:
 
 
 def _same(a: E, b: E, comparator: Comparator) -> str:
-    answer = comparator.ask(Pair(a, b, comparator.nowhere))
+    return _reason(comparator.ask(Pair(a, b, comparator.nowhere)))
+
+
+def _reason(answer: Answer) -> str:
     return str(answer) if isinstance(answer, Mismatch) else ""
 
 

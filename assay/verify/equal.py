@@ -10,6 +10,7 @@ computed with (verify/context.py).
                 otherwise a let (or require) is replaced by its body
     fold        as many steps, equal inits, equal steps for one loop variable and the same accumulators: no law is used.
                 Folds of other lengths, and sums that are grouped otherwise: verify/regroup.py
+    scan        the folds in all of their states (`States`), so none that is grouped otherwise
     row         the same row of equal arguments; a named row may be replaced by its composition
     otherwise   equal only where the context contradicts itself: the point is never reached
 
@@ -109,6 +110,13 @@ class Pair(NamedTuple):
     context: Context
 
 
+class States(NamedTuple):
+    """Have the two folds the same accumulators before and after each of their steps?"""
+
+    a: E
+    b: E
+
+
 class Lemma(NamedTuple):
     """Is t[i_order[0], i_order[1], ...] = s[i_0, i_1, ...] at every point?"""
 
@@ -117,7 +125,7 @@ class Lemma(NamedTuple):
     order: tuple[int, ...]
 
 
-Question: TypeAlias = "Pair | Lemma"
+Question: TypeAlias = "Pair | States | Lemma"
 Answer: TypeAlias = "Laws | Mismatch"
 Rule: TypeAlias = "Generator[Question, Answer, Answer]"
 
@@ -158,7 +166,7 @@ class Comparator:
 
     def _open(self, question: Question, stack: list[tuple[Question, Rule]]) -> Answer | None:
         """The answer where it is known, else None, and the rule that finds it is on the stack."""
-        if question[0] is question[1] and (isinstance(question, Pair) or _is_identity(question.order)):
+        if question[0] is question[1] and (not isinstance(question, Lemma) or _is_identity(question.order)):
             return EQUAL
         found = self._known.get(question)
         if found is None and isinstance(question, Pair):  # what holds under some of the hypotheses holds under all
@@ -173,8 +181,17 @@ class Comparator:
         if question in self._pending:
             return Mismatch("it would follow from itself")
         self._pending.add(question)
-        stack.append((question, self._pair(*question) if isinstance(question, Pair) else self._lemma(*question)))
+        stack.append((question, self._rule(question)))
         return None
+
+    def _rule(self, question: Question) -> Rule:
+        if isinstance(question, Pair):
+            return self._pair(*question)
+        if isinstance(question, Lemma):
+            return self._lemma(*question)
+        from assay.verify.regroup import states
+
+        return states(self, *question, self.nowhere)
 
     def law(self, name: str, function: str, dtype: dt.DType, *, exact: bool) -> Answer:
         """The law, where it may be used."""
@@ -448,7 +465,7 @@ class Comparator:
             return Mismatch("two different tensors", t, s)
         if t.kind == "scan":
             same = (t.k, t.axis) == (s.k, s.axis)
-            return (yield Pair(t.body, s.body, c)) if same else Mismatch("scans of different axes", t, s)
+            return (yield States(t.body, s.body)) if same else Mismatch("scans of different axes", t, s)
         if t.kind == "extern":
             return (yield from self._externs(t, s))
         if t.kind == "scatter":
@@ -606,6 +623,6 @@ def _replacing(old: Val, new: Val) -> Callable[[Var | Val], Ix]:
 
 
 __all__ = [
-    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "inside", "is_empty",
-    "is_view", "loop_variable", "steps_at",
+    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "States", "inside",
+    "is_empty", "is_view", "loop_variable", "steps_at",
 ]  # fmt: skip

@@ -45,15 +45,32 @@ def folds(q: Comparator, a: E, b: E, c: Context) -> Rule:
     """Two fold nodes, all their accumulators."""
     answer: Answer = Mismatch("folds of different lengths", a, b, c)
     if len(a.args) == len(b.args) and a.attr.n == b.attr.n:
-        answer = yield from _step_by_step(q, a, b, c)
+        answer = yield from states(q, a, b, c)
         if not isinstance(answer, Mismatch):
             return answer
-    flat_a, flat_b = Flat.of(a), Flat.of(b)
-    if (len(flat_a.loops) > 1 or len(flat_b.loops) > 1) and flat_a.length == flat_b.length:
-        flat = yield from _by_position(q, flat_a, flat_b, c)
+    else:
+        flat = yield from _flat(q, a, b, c)
         if not isinstance(flat, Mismatch):
             return flat
     return (yield from regrouped(q, a, b, c, answer))
+
+
+def states(q: Comparator, a: E, b: E, c: Context) -> Rule:
+    """Two folds of as many steps and accumulators: the same before and after each step, which no law of a sum gives."""
+    if len(a.args) != len(b.args) or a.attr.n != b.attr.n:
+        return Mismatch("folds of different lengths", a, b, c)
+    answer = yield from _step_by_step(q, a, b, c)
+    if not isinstance(answer, Mismatch):
+        return answer
+    flat = yield from _flat(q, a, b, c)  # so many of its states lie between two of the outer loop, in both
+    return answer if isinstance(flat, Mismatch) else flat
+
+
+def _flat(q: Comparator, a: E, b: E, c: Context) -> Rule:
+    flat_a, flat_b = Flat.of(a), Flat.of(b)
+    if (len(flat_a.loops) > 1 or len(flat_b.loops) > 1) and flat_a.length == flat_b.length:
+        return (yield from _by_position(q, flat_a, flat_b, c))
+    return Mismatch("they are no folds over as many positions", a, b, c)
 
 
 def _step_by_step(q: Comparator, a: E, b: E, c: Context) -> Rule:
@@ -476,4 +493,4 @@ def _meet(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:
     return x <= min(s + p * (n - 1), t + r * (m - 1))
 
 
-__all__ = ["Flat", "folds", "monoid_of", "partition", "regrouped"]
+__all__ = ["Flat", "folds", "monoid_of", "partition", "regrouped", "states"]

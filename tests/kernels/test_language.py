@@ -47,6 +47,7 @@ PROVEN = [
     "tl.load(x_ptr + (i & 3), mask=(i & 3) < n)",
     "tl.load(x_ptr + (i >> 3))",
     "tl.load(x_ptr + (i ^ i))",
+    "k = 1 << (pid & 15)\ntl.load(x_ptr + k, mask=k < n)",
     "tl.load(x_ptr + (n - 1 - i), mask=i < n)",
     "tl.load(f_ptr + pid)",
     "tl.load(f_ptr + tl.load(i_ptr + i, mask=i < n, other=0))",
@@ -129,6 +130,8 @@ REFUTABLE = [
 ]  # fmt: skip
 
 OPEN = [
+    "k = 1 << (pid & 31)\ntl.load(x_ptr + k, mask=k < n)",  # 1 << 31 is negative
+    "k = 1 << s\ntl.load(x_ptr + k, mask=k < n)",
     "x = tl.load(x_ptr)\no = x.to(tl.int32)\ntl.load(x_ptr + o, mask=(o >= 0) & (o * 2 < n * 3))",
     "lo = 0\nhi = n\nwhile lo < hi:\n    mid = (lo + hi) // 2\n"
     "    if tl.load(x_ptr + mid) > 0:\n        lo = mid + 1\n    else:\n        hi = mid",

@@ -47,6 +47,7 @@ CHECKED = require("c", 8, "k[i]")
 PADDED = "select(and(le(1:i64, [K]:i64), lt([K]:i64, 18:i64)), x[K - 1], 0x1p+0:f32)"
 TRIANGLE = "t[i:3,j:34] = select(le([j]:i64, [i]:i64), x[i,j], 0x0p+0:f32)"
 TURNED = "select(or(lt([K]:i64, 1:i64), le(18:i64, [K]:i64)), 0x1p+0:f32, x[K - 1])"
+NEVER = 'c[i:4] = require(false, [i]:i64, "[IndexError] {value} at {index}", 0..3)'
 ALWAYS = require("c", 8, "mod(k[i], 8:i64)")
 SUM16 = "y[i:4] = sum(k:16) x[i,k]"
 MAX16 = "y[i:4] = max(k:16) x[i,k]"
@@ -174,6 +175,14 @@ GOOD = (
          "u[i:4] = max(t[i], t[i + 4])\n"
          "y[] = fold(k:2; a=max(max(u[0], u[2]), max(u[1], u[3]))) max(a, x?[4, k - 1])"),
     pair("an integer sum backwards", "x: i64[16]", "y[] = sum(k:16) x[k]", "y[] = sum(k:16) x[15 - k]"),
+    # scans
+    pair("all maxima of a let", "x: f32[16]", "t[i:16] = neg(x[i])\ny[17] = scan(0) max(k:16) t[k]",
+         "y[17] = scan(0) max(k:16) neg(x[k])"),
+    pair("all sums, the terms turned", "x: i64[16]", "y[17] = scan(0) fold(k:16; s=0:i64) add(s, x[k])",
+         "y[17] = scan(0) fold(k:16; s=0:i64) add(x[k], s)"),
+    pair("all sums of rows, whose elements come in two loops", "x: f32[4,6]",
+         "y[5] = scan(0) fold(p:4; a=0x0p+0:f32) fold(q:6; b=a) add(b, x[p,q])",
+         "y[5] = scan(0) fold(p:4; a=0x0p+0:f32) fold(q:2; b=a) fold(r:3; d=b) add(d, x[p,3*q + r])"),
     # laws that change bits
     pair("a float sum in blocks", "x: f32[4,16]", SUM16, "y[i:4] = sum(p:4) sum(q:4) x[i, 4*p + q]", "assoc unit"),
     pair("a float sum in lanes", "x: f32[4,16]", SUM16, "y[i:4] = sum(l:4) sum(k:4) x[i, 4*k + l]", "assoc comm unit"),
@@ -189,6 +198,16 @@ GOOD = (
 )  # fmt: skip
 
 BAD = (
+    pair("all sums of the first elements, and of the last", "x: i64[16]", "y[17] = scan(0) sum(k:16) x[k]",
+         "y[17] = scan(0) sum(k:16) x[15 - k]"),
+    pair("all maxima of the first elements, and of the last", "x: f32[16]", "y[17] = scan(0) max(k:16) x[k]",
+         "y[17] = scan(0) max(k:16) x[15 - k]"),
+    pair("all maxima by rows and by columns", "x: f32[4,4]", "y[5] = scan(0) max(p:4) max(q:4) x[p,q]",
+         "y[5] = scan(0) max(p:4) max(q:4) x[q,p]"),
+    pair("all maxima of two elements each, and of elements that lie apart", "x: f32[8]",
+         "y[5] = scan(0) max(p:4) max(q:2) x[2*p + q]", "y[5] = scan(0) max(p:4) max(x[p], x[p + 4])"),
+    pair("a check that never holds, before what differs", "x: f32[4], z: f32[4]", f"{NEVER}\ny[i:4] = x[c[i]]",
+         f"{NEVER}\ny[i:4] = z[c[i]]"),
     pair("two terms in one loop, against a loop for each: they change places", "x: f32[16], z: f32[16]",
          "y[] = fold(k:16; s=-0x0p+0:f32) add(s, add(x[k], z[k]))", "y[] = add(sum(k:16) x[k], sum(k:16) z[k])", "assoc unit"),
     pair("a first term in each step of an outer loop, against all of them first", "x: f32[16], z: f32[16]",

@@ -119,6 +119,10 @@ SORTED = """program f(x: f32[4,11]):
   y[i:4,j:11] = neg(s[i,j])
   return y
 """
+SUMS = """program f(x: i64[6,45]):
+  y[46,i:6] = scan(0) sum(k:45) x[i,k]
+  return y
+"""
 LOOKUP = """program f(x: f32[8], k: i64[40]):
   c[i:40] = require(and(le(0:i64, k[i]), lt(k[i], 8:i64)), k[i], "[IndexError] {value} at {index}", 0..7)
   y[i:40] = x[c[i]]
@@ -273,6 +277,15 @@ def test_what_a_kernel_says_of_itself_is_held_against_what_it_writes() -> None:
     assert kinds(replace(s, steps=(replace(step, nest=None),))) == {"value"}
     base = step.writes[0].base
     assert kinds(replace(s, steps=(replace(step, reads=step.reads - {base}),))) == {"order"}
+
+
+def test_a_scan_writes_all_states_of_its_fold_not_only_the_last() -> None:
+    s = scheduled(*made(SUMS))
+    (step,) = s.steps
+    assert step.nest is not None
+    backwards = parse(SUMS.replace("x[i,k]", "x[i,44 - k]")).outputs[0].body
+    assert kinds(s) == set()
+    assert kinds(changed(s, 0, stores=(replace(step.nest.stores[0], value=backwards),))) == {"value"}
 
 
 def test_rows_are_those_that_are_read() -> None:

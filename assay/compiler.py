@@ -34,7 +34,7 @@ from assay.core.errors import InternalError, Unsupported, UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program
 from assay.dynamic import SizedProgram, sized_program
-from assay.entries import Entry, Executable, Links, SizedEntry
+from assay.entries import Derivatives, Entry, Executable, Links, SizedEntry
 from assay.frontends.capture import capture, flatten, is_tensor, with_handles
 from assay.frontends.creation import check_bools
 from assay.frontends.dynamic import Dynamic, leaf_names
@@ -52,6 +52,7 @@ from assay.frontends.signature import (
 )
 from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE
+from assay.partition.choose import Budget, as_budget
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import optimise
@@ -74,7 +75,8 @@ class Compiled:
     """A function that is compiled for each signature it is called with; see the module."""
 
     def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT,
-                 tune: bool = False, dynamic: Dynamic = False) -> None:  # fmt: skip
+                 tune: bool = False, dynamic: Dynamic = False, budget: Budget | None = None,
+                 max_order: int | None = None) -> None:  # fmt: skip
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.function = f
@@ -82,6 +84,7 @@ class Compiled:
         self.limit = limit
         self.tune = tune
         self.dynamic = dynamic
+        self.derivatives = Derivatives(self._build_derivative, budget, max_order)
         self.entries: dict[Any, Entry | SizedEntry] = {}
         self._sized: dict[Any, list[SizedEntry]] = {}
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
@@ -211,7 +214,7 @@ class Compiled:
         shapes = iter(sized.sizes.shapes)
         described = tuple(f"{name}: {describe_symbolic(x, next(shapes)) if is_tensor(x) else describe(x)}"
                           for name, x in zip(names, leaves, strict=True))  # fmt: skip
-        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), self._build_derivative, nests)
+        return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), self.derivatives, nests)
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
         described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
@@ -227,7 +230,7 @@ class Compiled:
         end = time.perf_counter()
         self._misses += 1
         seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
-        return Entry(captured, stages, executable, described, links, self._build_derivative, seconds)
+        return Entry(captured, stages, executable, described, links, self.derivatives, seconds)
 
     def _build_derivative(self, program: Program) -> Executable:
         """A derivative of an entry, compiled as the entry is."""
@@ -264,6 +267,14 @@ class Compiled:
         for entry in self._distinct():
             lines.append(f"{self.__name__}({', '.join(entry.described)})")
             lines += [f"  {link}" for link in entry.links]
+        return "\n".join(lines)
+
+    def explain_partitions(self) -> str:
+        """For each recorded derivative: what its backward is given and what it computes again, at what prices, and why."""
+        lines = [] if self.derivatives.partitions else [f"{self.__name__}: no gradient of it was recorded"]
+        for name, made in self.derivatives.partitions:
+            lines.append(f"{name}({', '.join(map(repr, made.split.joint.inputs))})")
+            lines += [f"  {line}" for line in str(made).splitlines()]
         return "\n".join(lines)
 
     def explain_recompiles(self) -> str:
@@ -328,7 +339,8 @@ def build_for_sizes(
 
 
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
-            dynamic: Dynamic = False, tune: bool = False) -> Any:  # fmt: skip
+            dynamic: Dynamic = False, tune: bool = False, memory_budget: int | Budget | None = None,
+            max_order: int | None = None) -> Any:  # fmt: skip
     """The function, compiled for each signature at its first call; also a decorator, with or without options.
 
     numerics="exact" gives the bits of eager evaluation.  It returns arrays if numpy arrays are what it
@@ -339,6 +351,11 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
     dynamic: one entry serves many sizes.  True: every extent of an argument may vary; {"x": {0: "n", 1: Dim("m", 1, 64)}}: those
     that are named.  What the function or a pass decides by sizes becomes a guard of the entry; a call that does not satisfy it
     makes another entry (`explain_recompiles` says why).
+    memory_budget: how many bytes may be kept from a forward that is recorded for its backward; Budget(saved=, peak=) limits the
+    peak of either half too.  None: what takes least time (`explain_partitions` says what is kept and why).  The gradients have
+    the same bits whatever it is.
+    max_order: gradients of a higher order than this are an error where they are asked for; None: any order, each compiled at
+    its first use.
     Raises UserError for an unknown option, Unsupported for numerics="fast" and strict=False.
     """
     if numerics not in ("exact", "fast"):
@@ -358,10 +375,14 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         raise UserError("tune=True times the schedules for one size; with dynamic there are many: choose one of the two")
     if tune and backend != "cpp":
         raise UserError(f"tune=True times the schedules of backend='cpp'; {backend!r} has none")
+    budget = as_budget(memory_budget)
+    if max_order is not None and (type(max_order) is not int or max_order < 1):
+        raise UserError(f"max_order={max_order!r}; allowed: None, 1, 2, ...")
     if f is None:
-        return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic, tune=tune)
+        return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic, tune=tune,
+                                 memory_budget=memory_budget, max_order=max_order)  # fmt: skip
     if isinstance(f, Compiled):
         return f
     if not callable(f):
         raise UserError(f"compile() needs a function, not {type(f).__name__}")
-    return Compiled(f, backend=backend, tune=tune, dynamic=dynamic)
+    return Compiled(f, backend=backend, tune=tune, dynamic=dynamic, budget=budget, max_order=max_order)

@@ -27,11 +27,14 @@ from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
-from assay.frontends.derived import ProgramOperator
 from assay.frontends.dynamic import Sizes
+from assay.frontends.joint import joint_of_graph
+from assay.frontends.partitioned import PartitionedOperator, Settings
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import Value, abstract, is_annotated, process
+from assay.partition.choose import Budget
+from assay.partition.prices import Partition
 from assay.semantics.failure import RequireError
 from assay.transforms.pipeline import Stage
 from assay.verify.link import Link, pass_links
@@ -56,13 +59,25 @@ class Links:
         return self._proved
 
 
+@dataclass
+class Derivatives:
+    """How the derivatives of a compiled function are made: compiled by `build`, partitioned within `budget`, up to `max_order`.
+
+    `partitions` are those that were made, each with the name of what it is the forward and backward of.
+    """
+
+    build: Callable[[Program], Executable]
+    budget: Budget | None = None
+    max_order: int | None = None
+    partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
+
+
 @dataclass(eq=False)
 class Entry:
     """One compiled signature.
 
     `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
     call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
-    `build` compiles a further program, a derivative of this one.
     """
 
     captured: Captured
@@ -70,7 +85,7 @@ class Entry:
     executable: Executable
     described: tuple[str, ...]
     passes: Links
-    build: Callable[[Program], Executable]
+    derivatives: Derivatives
     seconds: dict[str, float] = field(default_factory=dict)
     hits: int = 0
     sizes: Sizes | None = None
@@ -111,9 +126,9 @@ class Entry:
         return bool(values) and is_annotated(*values)
 
     @cached_property
-    def operator(self) -> ProgramOperator:
-        """The compiled function as one operator.  Its derivatives, of any order, are derived from its program and compiled at
-        their first use; they load inputs and results of the function, and compute the rest again."""
+    def operator(self) -> PartitionedOperator:
+        """The compiled function as one operator.  Its derivatives, of any order, are derived from its program, partitioned
+        within the budget, and compiled at their first use."""
         p = self.stages[0].program
         if self.sizes is not None:
             p = bind(p, {s.name: self.at[s.name] for s in p.sizes})
@@ -122,10 +137,16 @@ class Entry:
         def backend(program: Program) -> Callable[[list[Any]], Any]:
             found = compiled.get(program)
             if found is None:
-                found = compiled.setdefault(program, self.build(program))
+                found = compiled.setdefault(program, self.derivatives.build(program))
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
-        return ProgramOperator(self.captured.graph.name, "default", p, backend)
+        d = self.derivatives
+        settings = Settings(backend, d.budget, d.max_order, d.partitions)
+        graph = self.captured.graph
+        if self.sizes is not None:  # the graph is one for many sizes; the program has these
+            changed = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]
+            return PartitionedOperator(graph.name, p, settings, changed=changed)
+        return PartitionedOperator(graph.name, p, settings, joint=lambda wanted, given: joint_of_graph(graph, p, wanted, given))
 
     def recorded(self, tensors: Sequence[Tensor]) -> Any:
         """The call under the present stack, so that it is differentiated.
@@ -181,7 +202,7 @@ class SizedEntry:
     why: str
     seconds: dict[str, float]
     passes: Links
-    build: Callable[[Program], Executable]
+    derivatives: Derivatives
     nests: Callable[[], tuple[Link, ...]] = tuple
     earlier: int = 0
     served: dict[tuple[int, ...], Entry] = field(default_factory=dict[tuple[int, ...], Entry])
@@ -212,7 +233,7 @@ class SizedEntry:
                 self.earlier, self.served = self.hits, {}
             captured = at_sizes(self.sized.captured, sizes)
             found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
-                                             self.build, self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
+                                             self.derivatives, self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
         return found
 
 

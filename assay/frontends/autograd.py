@@ -19,7 +19,8 @@ from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
-from assay.frontends.derived import active, pullback
+from assay.frontends.derived import ProgramOperator, active, pullback
+from assay.frontends.partitioned import check_reads, seen, visible
 from assay.frontends.value import (
     STATE,
     Interpreter,
@@ -126,7 +127,7 @@ class CallNode(Node):
         self.saved: dict[int, Saved] | None = {}
         self.unsupported: Unsupported | None = None
         try:
-            reads = pullback(op, p, wanted, given).reads
+            reads = pullback(op, p, wanted, seen(op, given)).reads
         except Unsupported as error:  # of no concern unless somebody goes back through it
             self.unsupported, reads = error, ()
         for k in reads:
@@ -147,6 +148,7 @@ class CallNode(Node):
         given = tuple(k for k in self.given if cotangents[k] is not None)
         derived = pullback(self.op, self.program, tuple(itertools.compress(self.wanted, wanted)), given)
         arguments = [cotangents[k] for k in given]
+        check_reads(self.op, derived.reads, self.saved.keys())
         for k in derived.reads:
             value = self.saved[k].get(self.name)
             if k < 0 and self.level not in STATE.muted:
@@ -182,6 +184,8 @@ class Autograd(Interpreter):
         at = stack.index(self)
         if not self._concerns(args):
             return stack[at - 1].process(op, args)
+        if isinstance(op, ProgramOperator):
+            op = op.recording(tuple([k for k, v in enumerate(values_in(args)) if self in v.meta]))
         STATE.stack = stack[:at]
         try:
             out = stack[at - 1].process(op, args)
@@ -189,7 +193,7 @@ class Autograd(Interpreter):
             STATE.stack = stack
         if op.base != "detach":
             self._record(op, args, out if isinstance(out, tuple) else (out,))
-        return out
+        return visible(op, out)
 
     def _concerns(self, args: Iterable[Any]) -> bool:
         """Whether an argument has a history."""

@@ -40,6 +40,18 @@ class ProgramOperator(Operator):
                 raise UserError(f"{self.name} takes {t!r}, not {a.dtype.name}{list(a.shape)}")
         return self.fixed
 
+    def recording(self, wanted: tuple[int, ...]) -> Operator:
+        """The operator to run where gradients of the inputs `wanted` are recorded: its first results are those of this one."""
+        return self
+
+    def pullback(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived | None:
+        """What the function `pullback` gives, where this operator has its own; None: derived from the program as always."""
+        return None
+
+    def derivative(self, name: str, p: Program) -> Operator:
+        """The operator of a derivative of this one."""
+        return ProgramOperator(name, self.overload, p, self.backend)
+
     def _of(self, *tensors: T) -> T | tuple[T, ...]:
         given = dict(zip(self.fixed.inputs, tensors, strict=True))
         results = put_for((*self.fixed.checks, *self.fixed.outputs), given)[len(self.fixed.checks) :]
@@ -82,6 +94,9 @@ def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int
 
     Raises Unsupported where the operator has no derivative.
     """
+    own = op.pullback(wanted, given) if isinstance(op, ProgramOperator) else None
+    if own is not None:
+        return own
     key = "vjp", op, p, wanted, given
     found = _derived.get(key)
     if found is None:
@@ -127,6 +142,8 @@ def _reading(what: str, op: Operator, p: Program, first: list[T], outputs: list[
     reads.update((t, there[made]) for made, t in results.items() if t in loaded)
     name = f"{op.base}_{what}"
     made = program((*first, *reads), outputs, (), name)
+    if isinstance(op, ProgramOperator):
+        return op.derivative(name, made), tuple(reads.values())
     return ProgramOperator(name, op.overload, made, op.backend), tuple(reads.values())
 
 

@@ -22,7 +22,7 @@ from assay.core.errors import UserError
 from assay.frontends import dispatch
 from assay.frontends.cell import Cell
 from assay.frontends.tensor import Tensor
-from assay.frontends.value import find, process
+from assay.frontends.value import STATE, find, process
 
 
 def _start(seed: int) -> tuple[int, int]:
@@ -63,8 +63,9 @@ class Generator:
 
     def draw(self, operator: str, *args: Any, **kwargs: Any) -> Any:
         """The random operator on the state and `args`; the state advances by one call."""
+        kept = STATE.trace is None and any(isinstance(a, Tensor) and a.cell.annotated for a in args)  # for a way back
         with self._lock:
-            out = dispatch.call(operator, (self.state, *args), kwargs)
+            out = dispatch.call(operator, (self.state.clone() if kept else self.state, *args), kwargs)
             dispatch.store(self.state, process(*find("advance.state", (self.state.value,), {})), "advance.state")
         return out
 

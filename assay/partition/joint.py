@@ -104,18 +104,28 @@ class Joint:
         return frozenset(order((*self.results, *self.program.checks)))
 
 
-def joint_program(p: Program, wrt: Sequence[T] | None = None, *, changed: Collection[T] = ()) -> Joint:
-    """The program with the gradients of `wrt` (by default the float inputs); the cotangent of output k is the input d{k}.
+def joint_program(p: Program, wrt: Sequence[T] | None = None, *, given: Sequence[int] | None = None,
+                  changed: Collection[T] = ()) -> Joint:  # fmt: skip
+    """The program with the gradients of `wrt` (by default the float inputs) for the outputs `given` (by default the floats).
 
     Raises as `adjoint` does.
     """
     wanted = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
+    which = [k for k, t in enumerate(p.outputs) if t.dtype.is_float] if given is None else list(given)
+    seeds = cotangents(p, which)
+    return joint_from(p, seeds, adjoint([p.outputs[k] for k in which], seeds, wanted), changed)
+
+
+def cotangents(p: Program, given: Sequence[int]) -> tuple[T, ...]:
+    """The cotangents of the outputs `given`: that of output k is the input d{k}."""
     names = {t.name for t in p.inputs}
-    outputs = [(k, t) for k, t in enumerate(p.outputs) if t.dtype.is_float]
-    seeds = tuple(input(unused(f"d{k}", names), t.shape, t.dtype) for k, t in outputs)
-    gradients = adjoint([t for _, t in outputs], seeds, wanted)
+    return tuple(input(unused(f"d{k}", names), p.outputs[k].shape, p.outputs[k].dtype) for k in given)
+
+
+def joint_from(p: Program, seeds: Sequence[T], gradients: Sequence[T], changed: Collection[T] = ()) -> Joint:
+    """The program with these gradients of it, which read its definitions and the cotangents `seeds`."""
     made = program((*p.inputs, *seeds), (*p.outputs, *gradients), p.checks, p.name)
-    return Joint(made, len(p.outputs), seeds, frozenset(changed))
+    return Joint(made, len(p.outputs), tuple(seeds), frozenset(changed))
 
 
 def unused(name: str, known: Collection[str]) -> str:

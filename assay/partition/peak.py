@@ -10,6 +10,7 @@ parents.  So choices that are good for saved bytes are tried, and then values ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,12 +47,13 @@ def footprint(halves: Split) -> Footprint:
     return Footprint(forward, halves.saved_bytes + backward)
 
 
-def within_peak(joint: Joint, *, peak: int, measure: Callable[[Split], int] = lambda s: footprint(s).peak) -> Partition:
-    """A partition whose `measure` is at most `peak`, of those tried the one that takes least time.
+def within_peak(joint: Joint, *, peak: int, saved: int | None = None,
+                measure: Callable[[Split], int] = lambda s: footprint(s).peak) -> Partition:  # fmt: skip
+    """A partition whose `measure` is at most `peak`, with at most `saved` bytes; of those tried the one that takes least time.
 
     Raises UserError with the least that was found where none fits.
     """
-    search = _Search(joint, costs(joint), peak, measure)
+    search = _Search(joint, costs(joint), peak, measure, saved)
     for c in search.candidates():
         if search.fits(c):
             best = search.improved(c)
@@ -67,8 +69,8 @@ def within_peak(joint: Joint, *, peak: int, measure: Callable[[Split], int] = la
 
 
 class _Search:
-    def __init__(self, joint: Joint, c: Costs, peak: int, measure: Callable[[Split], int]) -> None:
-        self.joint, self.costs, self.peak, self.measure = joint, c, peak, measure
+    def __init__(self, joint: Joint, c: Costs, peak: int, measure: Callable[[Split], int], limit: int | None) -> None:
+        self.joint, self.costs, self.peak, self.measure, self.limit = joint, c, peak, measure, limit
         self._halves: dict[frozenset[int], Split] = {}
         self._measured: dict[frozenset[int], int] = {}
 
@@ -83,16 +85,19 @@ class _Search:
         return self._measured[saved]
 
     def fits(self, saved: frozenset[int]) -> bool:
-        return self.measured(saved) <= self.peak
+        return self.allowed(saved) and self.measured(saved) <= self.peak
+
+    def allowed(self, saved: frozenset[int]) -> bool:
+        return self.limit is None or self.costs.saved_bytes(saved) <= self.limit
 
     def candidates(self) -> list[frozenset[int]]:
         """Choices that are best for some limit on saved bytes, the quickest first."""
-        most = cut(self.joint).saved_bytes
+        most = min(cut(self.joint).saved_bytes, math.inf if self.limit is None else self.limit)
         found = {p.saved for p in frontier(self.joint, given=self.costs)} | {save_none(self.joint).saved}
         least = min(map(self.costs.saved_bytes, found))
-        for k in range(BUDGETS):
-            found.add(within(self.joint, saved=least + (most - least) * k // BUDGETS).saved)
-        return sorted(found, key=lambda c: (self.costs.time(c), sorted(c)))
+        for k in range(BUDGETS + (self.limit is not None)):
+            found.add(within(self.joint, saved=int(least + (most - least) * k // BUDGETS)).saved)
+        return sorted(filter(self.allowed, found), key=lambda c: (self.costs.time(c), sorted(c)))
 
     def improved(self, best: frozenset[int]) -> frozenset[int]:
         """The choice after flips that take less time and still fit."""
@@ -107,7 +112,7 @@ class _Search:
         best = min(self._measured, key=lambda c: (self._measured[c], self.costs.time(c), sorted(c)))
         for v in self._flips(best):
             c = self._flipped(best, v)
-            if self.measured(c) < self.measured(best):
+            if self.allowed(c) and self.measured(c) < self.measured(best):
                 best = c
                 if self.fits(best):
                     break

@@ -479,3 +479,14 @@ def test_a_function_of_the_user_inside_of_a_compiled_one() -> None:
     assert np.allclose(g(t([0.0])).numpy(), [1.0])
     with pytest.raises(assay.Unsupported, match="calls Exp, whose backward is Python"):
         g(leaf(0.0))
+
+
+def test_dropout_goes_back_by_the_mask_that_it_drew() -> None:
+    """The state that a draw reads is advanced in place right after it; the way back has the state as it was."""
+    x = leaf(*[1.0] * 64)
+    assay.manual_seed(5)
+    y = F.dropout(x * 2, 0.5)
+    F.dropout(x, 0.5)
+    y.sum().backward()
+    assert set(x.grad.tolist()) == {0.0, 4.0}
+    assert x.grad.tolist() == [4.0 * (v != 0) for v in y.detach().tolist()]

@@ -1,0 +1,138 @@
+"""A compiled program as an operator whose derivative is partitioned: its forward keeps what its backward is not to compute again.
+
+    recording(wanted)         the operator to run where gradients of the inputs `wanted` are recorded: the same results, and
+                              behind them the values that its backward is given
+    pullback(wanted, given)   the backward: cotangents, saved values, inputs -> gradients
+
+Both halves are compiled when they are first run.  The backward is an operator of this kind again, so a gradient that is to be
+differentiated has a forward, a backward and saved values of its own, of any order, and nothing is done for orders that nobody
+asks for.  Beyond `max_order` the gradient has its values, and going back through it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.core.errors import InternalError, Unsupported
+from assay.core.lang import Program, T, program
+from assay.core.operators.registry import Operator
+from assay.frontends.derived import Derived, ProgramOperator, active
+from assay.partition.choose import Budget, partition
+from assay.partition.joint import Joint, joint_program, split
+from assay.partition.prices import Partition
+
+JointOf = Callable[[tuple[int, ...], tuple[int, ...]], Joint]
+"""(wanted inputs, given results) -> the joint program."""
+
+
+@dataclass
+class Settings:
+    """What all derivatives of one compiled function share; `partitions` collects those that were made, as (name, partition)."""
+
+    backend: Callable[[Program], Callable[[list[Any]], Any]]
+    budget: Budget | None = None
+    max_order: int | None = None
+    partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
+
+
+class PartitionedOperator(ProgramOperator):
+    """The operator that means `p`; `order` counts how often it has been differentiated to become this one.
+
+    changed: inputs whose memory is overwritten after the call; a backward is given a copy of what it reads of them
+    """
+
+    def __init__(self, base: str, p: Program, settings: Settings, *, joint: JointOf | None = None, order: int = 0,
+                 changed: Sequence[T] = ()) -> None:  # fmt: skip
+        super().__init__(base, "default", p, settings.backend)
+        self.settings, self.order, self.changed = settings, order, tuple(changed)
+        self.joint: JointOf = joint or self._adjoint
+        self._recording: dict[tuple[int, ...], Operator] = {}
+
+    def _adjoint(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Joint:
+        return joint_program(self.fixed, [self.fixed.inputs[k] for k in wanted], given=given, changed=self.changed)
+
+    def recording(self, wanted: tuple[int, ...]) -> Operator:
+        found = self._recording.get(wanted)
+        if found is None:
+            given = active(self.fixed, wanted)
+            if not given or self._is_last:
+                found = self
+            else:
+                made = partition(self.joint(wanted, given), self.settings.budget)
+                self.settings.partitions.append((self.base, made))
+                found = Recording(self, made, given)
+            self._recording[wanted] = found
+        return found
+
+    def pullback(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived | None:
+        if self._is_last:
+            raise Unsupported(
+                f"a derivative of order {self.order} of a compiled function for which max_order={self.settings.max_order} was "
+                "asked for: it has no gradient. Compile the function with a larger max_order (None: any order), or run it "
+                "without compilation to compute higher-order derivatives"
+            )
+        return None
+
+    def derivative(self, name: str, p: Program) -> Operator:
+        return PartitionedOperator(name, p, self.settings, order=self.order + 1)
+
+    @property
+    def _is_last(self) -> bool:
+        return self.order == self.settings.max_order
+
+
+class Recording(ProgramOperator):
+    """The forward of a partition: the results of `of`, then the saved values that are not among them."""
+
+    def __init__(self, of: PartitionedOperator, made: Partition, given: tuple[int, ...]) -> None:
+        super().__init__(of.base, "default", made.split.forward, of.backend)
+        self.of, self.partition, self.given = of, made, given
+        self.shown = len(of.fixed.outputs)
+        self._derived: dict[Any, Derived] = {}
+
+    def pullback(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived | None:
+        """The backward for some of the inputs and results.  Cotangents of saved values (second order) need the general one."""
+        if any(k >= self.shown for k in given):
+            return None
+        found = self._derived.get((wanted, given))
+        if found is None:
+            found = self._derived[wanted, given] = self._backward(wanted, given)
+        return found
+
+    def derivative(self, name: str, p: Program) -> Operator:
+        return self.of.derivative(name, p)
+
+    def _backward(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
+        whole = self.partition.split
+        joint = self.of.joint(wanted, given)
+        halves = whole if joint == whole.joint else split(joint, set(whole.saved) & set(joint.values))
+        back = halves.backward
+        saved, held = back.inputs[: len(halves.saved)], halves.held
+        at = {t: k for t, k in zip(whole.saved, whole.at, strict=True)}
+        number = {t: k for k, t in enumerate(self.fixed.inputs)}
+        reads = (*(~at[t] for t in halves.saved), *(number[t] for t in held))
+        made = program((*joint.cotangents, *saved, *held), back.outputs, name=back.name)
+        operator = PartitionedOperator(f"{self.of.base}_backward", made, self.of.settings, order=self.of.order + 1)
+        return Derived(operator, reads, wanted)
+
+
+def visible(op: Operator, made: Any) -> Any:
+    """The results of a recorded call without the saved values behind them."""
+    if not isinstance(op, Recording):
+        return made
+    results: Sequence[Any] = made if isinstance(made, tuple) else (made,)
+    return results[0] if op.shown == 1 else tuple(results[: op.shown])
+
+
+def seen(op: Operator, given: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the results `given` that the caller of a recorded call sees."""
+    return tuple(k for k in given if k < op.shown) if isinstance(op, Recording) else given
+
+
+def check_reads(op: Operator, reads: Sequence[int], kept: Sequence[int]) -> None:
+    """Raises InternalError where a backward reads what its forward has not kept."""
+    lost = sorted(set(reads) - set(kept))
+    if lost:
+        raise InternalError(f"the backward of {op.name} reads {lost}, of which only {sorted(kept)} were kept")

@@ -18,6 +18,7 @@ from assay.bench.rows import ROWS, Row
 from assay.core.errors import UserError
 
 PEERS = ("torch", "inductor", "jax")
+WARM = 0.03
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -89,9 +90,10 @@ def measure(row: Row, peers: Sequence[str], *, threads: int, rounds: int, budget
             result.failed[who] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     samples: dict[str, list[float]] = {who: [] for who in runs}
     start = time.perf_counter()
-    repeat = {who: max(1, int(2e-4 / max(_once(run), 1e-7))) for who, run in runs.items()}
+    repeat = {who: max(1, int(2e-3 / max(_once(run), 1e-7))) for who, run in runs.items()}  # a call alone finds caches cold
     for k in range(rounds):
         for who, run in runs.items():
+            _awake(run)
             begin = time.perf_counter()
             for _ in range(repeat[who]):
                 run()
@@ -104,10 +106,21 @@ def measure(row: Row, peers: Sequence[str], *, threads: int, rounds: int, budget
     return result
 
 
-def _once(run: Callable[[], Any]) -> float:
+def _awake(run: Callable[[], Any]) -> None:
+    """Calls for WARM seconds: threads that have slept may share a processor until the kernel moves them apart."""
     begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
+    while time.perf_counter() - begin < WARM:
+        run()
+
+
+def _once(run: Callable[[], Any]) -> float:
+    """Seconds of the fastest of three calls."""
+    taken: list[float] = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - begin)
+    return min(taken)
 
 
 def geometric_mean(results: Sequence[Timed]) -> float | None:

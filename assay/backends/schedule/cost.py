@@ -29,6 +29,7 @@ FROM_DATA = 4.0  # rows at unknown addresses that instructions in flight fetch s
 TRACKED = 16  # streams that a prefetcher follows; of more, each waits (two arrays, 16 rows each: 3x the time of 4)
 SPILL = 0.08  # cycles an instruction, for the share of values that do not fit in the registers
 IN_ORDER = 0.12  # cycles a lane to bring one element of a row from a vector to the scalar that folds it
+THROUGH_INTEGERS = 3.0  # cycles a lane of a term that g++ moves through an integer register for want of others
 SCATTERED = 1.5  # cycles a lane of a vector stored element by element
 CELL = 0.85  # cycles a lane of a vector put together from scalars
 AGAINST_THE_GRAIN = 0.1  # lanes far apart meet in few cache sets and many pages: only where it clearly wins
@@ -308,7 +309,8 @@ def _fold_cycles(nest: Nest, f: Fold, scalar: float) -> tuple[float, float, floa
         return f.chain, 2.5 * over + (ROLLED if f.ordered and not nest.in_lanes(f.varies) else 0.0), 0.0
     one = max(f.recurrence.mul, f.recurrence.add, f.recurrence.count * m.mix_t) * scalar + IN_ORDER
     extra = f.n % m.lanes * f.chain
-    return m.lanes * f.chain, copies * (m.lanes * one + m.store_t) + over * m.lanes, extra
+    over = max(0, copies * (f.accumulators + 1) - room)  # the terms of each row are a register too
+    return m.lanes * f.chain, copies * (m.lanes * one + m.store_t) + over * THROUGH_INTEGERS * m.lanes, extra
 
 
 @dataclass

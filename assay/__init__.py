@@ -36,7 +36,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
-_MODULES = ("autograd", "nn", "ops")
+_MODULES = ("autograd", "func", "nn", "ops", "optim")
 
 inf = float("inf")
 nan = float("nan")

@@ -20,7 +20,7 @@ LAYERS = (
     ("kernels",),
     ("backends",),
     ("frontends",),
-    ("autograd", "nn", "ops"),
+    ("autograd", "func", "nn", "ops", "optim"),
     ("dynamic",),
     ("entries",),
     ("compiler",),

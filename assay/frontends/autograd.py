@@ -351,17 +351,16 @@ def make_leaf(v: Value, level: Autograd = AUTOGRAD) -> Leaf:
     return leaf
 
 
-def check_seed(of: Value, cotangent: Value) -> None:
-    """Raises UserError for a cotangent of another shape or type than the result it is for."""
-    if of.shape != cotangent.shape or of.dtype is not cotangent.dtype:
+def check_like(of: Value, made: Value, what: str) -> None:
+    """Raises UserError for a gradient or tangent of another shape or type than the value it is for."""
+    if of.shape != made.shape or of.dtype is not made.dtype:
         raise UserError(
-            f"the gradient {cotangent.dtype.name}{list(cotangent.shape)} of a result {of.dtype.name}{list(of.shape)} must have "
-            "its shape and type"
+            f"the {what} {made.dtype.name}{list(made.shape)} of {of.dtype.name}{list(of.shape)} must have its shape and type"
         )
 
 
 __all__ = [
-    "AUTOGRAD", "Autograd", "BackwardError", "CallNode", "Edge", "Leaf", "Node", "Saved", "check_seed", "differentiate",
+    "AUTOGRAD", "Autograd", "BackwardError", "CallNode", "Edge", "Leaf", "Node", "Saved", "check_like", "differentiate",
     "edge_of", "make_leaf", "twin",
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.frontends import dispatch, source
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_seed, differentiate, edge_of
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_like, differentiate, edge_of
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import STATE, Value, apply_by_name, muted
 
@@ -43,7 +43,7 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
                 seed = apply_by_name("full_like", v, 1.0)
         else:
             seed = g.value
-            check_seed(v, seed)
+            check_like(v, seed, "gradient")
         seeds.append((edge, seed))
     return seeds
 

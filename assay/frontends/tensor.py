@@ -18,7 +18,7 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Hook, Leaf, check_seed, make_leaf
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Hook, Leaf, check_like, make_leaf
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, is_annotated
@@ -220,7 +220,7 @@ class Tensor(Arithmetic):
                 raise UserError("only a leaf that requires a gradient has a .grad to be set")
             return
         if grad is not None:
-            check_seed(self.value, grad.value)
+            check_like(self.value, grad.value, "gradient")
         edge[0].grad = grad
 
     def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None,  # noqa: FBT001

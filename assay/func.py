@@ -1,0 +1,210 @@
+"""Derivatives of functions, as functions: grad, value_and_grad, vjp, jvp, hvp, jacobian, hessian.
+
+    assay.func.grad(f)(x)          assay.func.hessian(f)(x)          assay.func.grad(assay.func.grad(f))(x)
+
+f is a function of tensors, or of nested containers of them.  Each call has a level of its own, so they nest in any order and
+inside of compiled functions, and touch no .grad.  A gradient of a tensor that f does not depend on is zero.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import optree
+
+from assay.core.errors import UserError
+from assay.frontends import dispatch
+from assay.frontends.autograd import Autograd, Edge, check_like, differentiate, make_leaf, twin
+from assay.frontends.cell import new_cell
+from assay.frontends.dual import Dual, with_tangent, without_tangent
+from assay.frontends.tensor import Tensor, fresh
+from assay.frontends.value import STATE, apply_by_name, muted, pushed
+
+Argnums = int | tuple[int, ...]
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a function whose result has one element, in the structure of the arguments `argnums`.
+
+    has_aux: f returns (result, anything), and so does the gradient: (gradient, anything).
+    """
+    both = value_and_grad(f, argnums, has_aux=has_aux)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """(f(...), its gradient); with has_aux, ((result, anything), gradient)."""
+
+    @functools.wraps(f)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        chosen = _chosen(args, argnums)
+
+        def of(*moved: Any) -> Any:
+            return f(*_with(args, argnums, moved), **kwargs)
+
+        level = Autograd()
+        with pushed(level):
+            inputs, structure, edges = _leaves(chosen, level)
+            out = of(*optree.tree_unflatten(structure, inputs))
+            y, aux = out if has_aux else (out, None)
+            if not isinstance(y, Tensor) or y.numel() != 1:
+                what = f"of shape {list(y.shape)}" if isinstance(y, Tensor) else f"a {type(y).__name__}"
+                raise UserError(f"grad needs a result of one element; this one is {what}: use vjp or jacobian")
+            with muted(STATE.muted | {level}):
+                seed = fresh(apply_by_name("full_like", y.value, 1.0))
+            gradients = _pull(level, [y], [seed], inputs, edges)
+        gradient = optree.tree_unflatten(structure, gradients)
+        value = _plain(y, level)
+        return ((value, _plain(aux, level)) if has_aux else value), gradient[0] if isinstance(argnums, int) else gradient
+
+    return both
+
+
+def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[Any, ...]]]:
+    """(f(*primals), pull): pull(cotangents, in the structure of the result) -> a gradient for each primal."""
+    level = Autograd()
+    with pushed(level):
+        inputs, structure, edges = _leaves(primals, level)
+        out = f(*optree.tree_unflatten(structure, inputs))
+    results, shape = optree.tree_flatten(out)
+    if not all(isinstance(y, Tensor) for y in results):
+        raise UserError("vjp needs a function whose results are tensors")
+
+    def pull(cotangents: Any) -> tuple[Any, ...]:
+        given, same = optree.tree_flatten(cotangents)
+        if same != shape:
+            raise UserError(f"the cotangents have the structure {same}; the result has {shape}")
+        return optree.tree_unflatten(structure, _pull(level, results, given, inputs, edges))
+
+    return _plain(out, level), pull
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(f(*primals), how that moves when the primals move along the tangents): one pass, nothing kept."""
+    values, structure = optree.tree_flatten(tuple(primals))
+    moves, same = optree.tree_flatten(tuple(tangents))
+    if same != structure:
+        raise UserError(f"the tangents have the structure {same}; the primals have {structure}")
+    level = Dual()
+    with pushed(level):
+        moved = [with_tangent(x, d, level) for x, d in zip(values, moves, strict=True)]
+        leaves, shape = optree.tree_flatten(f(*optree.tree_unflatten(structure, moved)))
+    pairs = [without_tangent(y, level) for y in leaves]
+    results = [y for y, _ in pairs]
+    found = [dispatch.call("zeros_like", (y,), {}) if d is None else d for y, d in pairs]
+    return optree.tree_unflatten(shape, results), optree.tree_unflatten(shape, found)
+
+
+def hvp(f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]) -> tuple[Any, Any]:
+    """(the gradient of f at the primals, its Hessian times the vectors), forward over reverse, at a few times the cost of f."""
+    return jvp(grad(f, tuple(range(len(primals)))), primals, vectors)
+
+
+def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
+    """d f / d argument, of shape (*result, *argument), for one tensor each; as many passes as the smaller one has elements."""
+
+    def of(*args: Any) -> Tensor:
+        level = Autograd()
+        with pushed(level):
+            inputs, _, edges = _leaves((args[argnums],), level)
+            y = f(*_with(args, argnums, inputs))
+        x = args[argnums]
+        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+            raise UserError("jacobian needs a function of one tensor with one tensor as its result")
+        if x.numel() <= y.numel():
+            return jacfwd(f, argnums)(*args)
+        rows = [_pull(level, [y], [unit], inputs, edges)[0] for unit in _units(y)]
+        return dispatch.call("stack", (tuple(rows), 0), {}).reshape((*y.shape, *x.shape))
+
+    return of
+
+
+def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
+    """The Jacobian column by column, in forward mode."""
+
+    def of(*args: Any) -> Tensor:
+        x = args[argnums]
+        columns = [jvp(lambda moved: f(*_with(args, argnums, (moved,))), (x,), (unit,))[1] for unit in _units(x)]
+        if not columns:
+            y = f(*args)
+            return dispatch.call("zeros", ((*y.shape, *x.shape),), {"dtype": y.dtype})
+        return dispatch.call("stack", (tuple(columns), -1), {}).reshape((*columns[0].shape, *x.shape))
+
+    return of
+
+
+def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
+    """The second derivatives of a function with a result of one element, (*argument, *argument): forward over reverse."""
+    return jacfwd(grad(f, argnums), argnums)
+
+
+# ------------------------------------------------------------------------------------------------ parts
+
+
+def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[Any, ...]:
+    return tuple(args[k] for k in ((argnums,) if isinstance(argnums, int) else argnums))
+
+
+def _with(args: tuple[Any, ...], argnums: Argnums, moved: Sequence[Any]) -> list[Any]:
+    """The arguments with those at `argnums` replaced."""
+    made = list(args)
+    for k, x in zip((argnums,) if isinstance(argnums, int) else argnums, moved, strict=True):
+        made[k] = x
+    return made
+
+
+def _leaves(tree: Any, level: Autograd) -> tuple[list[Tensor], Any, list[Edge]]:
+    """The tensors of the tree as leaves of the level, over the same memory; the structure; where their gradients go."""
+    given, structure = optree.tree_flatten(tree)
+    made: list[Tensor] = []
+    edges: list[Edge] = []
+    for x in given:
+        if not isinstance(x, Tensor) or not x.dtype.is_float:
+            what = f"{x.dtype.name}{list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise UserError(f"derivatives are taken with respect to tensors of floats, not {what}; choose others with argnums")
+        v = twin(x.value)
+        edges.append((make_leaf(v, level), 0))
+        made.append(Tensor(new_cell(v)))
+    return made, structure, edges
+
+
+def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor],
+          edges: Sequence[Edge]) -> list[Tensor]:  # fmt: skip
+    """The gradients of the inputs; what was recorded stays for another time."""
+    seeds: list[tuple[Edge, Any]] = []
+    for y, c in zip(results, cotangents, strict=True):
+        check_like(y.value, c.value, "gradient")
+        if level in y.value.meta:
+            seeds.append((y.value.meta[level], c.value))
+    found = differentiate(level, seeds, edges, keep=True, create_graph=False)
+    with muted(STATE.muted | {level}):
+        pairs = zip(inputs, edges, strict=True)
+        return [fresh(found[e] if e in found else apply_by_name("zeros_like", x.value)) for x, e in pairs]
+
+
+def _plain(tree: Any, level: Autograd) -> Any:
+    """The tree with tensors that the level knows nothing of."""
+
+    def plain(x: Any) -> Any:
+        if not isinstance(x, Tensor) or level not in x.value.meta:
+            return x
+        v = twin(x.value)
+        del v.meta[level]
+        return Tensor(new_cell(v))
+
+    return optree.tree_map(plain, tree)
+
+
+def _units(x: Tensor) -> list[Tensor]:
+    """The unit vectors in the shape of x."""
+    n = math.prod(x.shape)
+    return [row.reshape(x.shape) for row in dispatch.call("eye", (n,), {"dtype": x.dtype})] if n else []

@@ -1,0 +1,262 @@
+"""Forward mode and assay.func: against closed forms, against one another, nested, counted."""
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import assay
+from assay.autograd import grad
+from assay.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from assay.core.errors import Unsupported
+from assay.frontends import derived
+from assay.func import hessian, hvp, jacfwd, jacobian, jvp, value_and_grad, vjp
+
+t = assay.tensor
+F64 = assay.float64
+X = [0.3, -0.7, 1.1]
+
+
+def x64(*shape: int, seed: int = 0) -> assay.Tensor:
+    return assay.from_numpy(np.asarray(np.random.default_rng(seed).uniform(0.2, 0.9, shape)))
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-12) -> None:
+    assert np.allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance), (a, b)
+
+
+def net(x: Any, w: Any) -> Any:
+    h = x @ w
+    return (assay.gelu(h).softmax(-1) * h.tanh()).sum()
+
+
+# ------------------------------------------------------------------------------------------------ dual numbers
+
+
+def test_39_dual_numbers() -> None:
+    x, d = t(X, dtype=F64), t([1.0, 2.0, 3.0], dtype=F64)
+    with dual_level():
+        y = make_dual(x, d) ** 2
+        y[0] = 5.0
+        primal, tangent = unpack_dual(y)
+        assert primal.tolist() == [5.0, 0.7**2, 1.1**2]
+        assert tangent is not None
+        close(tangent, [0.0, -2.8, 6.6])
+        assert unpack_dual(make_dual(x, d) > 0).tangent is None
+        assert unpack_dual(make_dual(x, d).detach()).tangent is None
+        with pytest.raises(assay.UserError, match=r"the tangent f64\[2\] of f64\[3\]"):
+            make_dual(x, d[:2])
+    with pytest.raises(assay.UserError, match="dual_level"):
+        make_dual(x, d)
+
+
+def test_39_forward_mode_keeps_nothing() -> None:
+    x = x64(64)
+    with dual_level():
+        y = make_dual(x, x)
+        assert y.grad_fn is None
+        kept: list[Any] = []
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                y = y.sin()
+                kept += [weakref.ref(y.value.array), weakref.ref(unpack_dual(y)[1].value.array)]
+            assert sum(r() is not None for r in kept) <= 4  # the last one, its tangent
+        finally:
+            gc.enable()
+
+
+# ------------------------------------------------------------------------------------------------ assay.func
+
+
+def test_40_closed_forms() -> None:
+    x = t(X, dtype=F64)
+    a = x64(3, 3)
+    close(assay.func.grad(lambda x: (x**3).sum())(x), 3 * np.square(X))
+    quadratic = lambda x: x @ a @ x  # noqa: E731
+    symmetric = a.numpy() + a.numpy().T
+    close(hessian(quadratic)(x), symmetric)
+    close(hvp(quadratic, (x,), (x,))[1][0], symmetric @ X)
+    close(hvp(quadratic, (x,), (x,))[0][0], symmetric @ X)
+    close(jacobian(lambda x: a @ x)(x), a)
+    close(jacfwd(lambda x: a @ x)(x), a)
+    close(jacobian(lambda x: (a[:2] @ x).exp())(x), np.exp(a.numpy()[:2] @ X)[:, None] * a.numpy()[:2])
+    out, pull = vjp(lambda x, y: (x * y, x.sum()), x, a)
+    close(out[1], sum(X))
+    close(pull((assay.ones(3, 3, dtype=F64), t(2.0, dtype=F64)))[0], a.numpy().sum(0) + 2)
+    close(pull((assay.ones(3, 3, dtype=F64), t(2.0, dtype=F64)))[1], np.broadcast_to(X, (3, 3)))
+    y, dy = jvp(lambda x: x.exp(), (x,), (a[0],))
+    close(dy, y.numpy() * a.numpy()[0])
+    close(jvp(lambda x: assay.ones(2, dtype=F64), (x,), (x,))[1], [0.0, 0.0])
+
+
+def test_arguments_results_and_errors() -> None:
+    f = lambda p, x: ((p["w"] * x + p["b"]).sum(), x)  # noqa: E731
+    p = {"w": t([2.0, 3.0]), "b": t([1.0, 1.0])}
+    g, aux = assay.func.grad(f, has_aux=True)(p, t([5.0, 6.0]))
+    assert g["w"].tolist() == [5.0, 6.0]
+    assert g["b"].tolist() == [1.0, 1.0]
+    assert aux.tolist() == [5.0, 6.0]
+    v, (ga, gb) = value_and_grad(lambda a, b, c: (a * b).sum(), (0, 2))(t([1.0]), t([2.0]), t([3.0]))
+    assert (v.item(), ga.item(), gb.item()) == (2.0, 2.0, 0.0)
+    assert not v.requires_grad
+    with pytest.raises(assay.UserError, match=r"one element; this one is of shape \[2\]"):
+        assay.func.grad(lambda x: x * 2)(t([1.0, 2.0]))
+    with pytest.raises(assay.UserError, match=r"floats, not i64\[1\]"):
+        assay.func.grad(lambda x: x.sum())(t([1]))
+
+
+def test_perturbations_are_not_confused() -> None:
+    one = t(1.0)
+    d = assay.func.grad
+    assert d(lambda x: x * d(lambda y: x + y)(one))(one).item() == 1.0
+    assert jvp(lambda x: x * jvp(lambda y: x + y, (one,), (one,))[1], (one,), (one,))[1].item() == 1.0
+    assert jvp(lambda x: x * d(lambda y: x * y * y)(one), (t(3.0),), (one,))[1].item() == 12.0
+    assert d(lambda x: jvp(lambda y: x * y * y, (x,), (one,))[1])(t(3.0)).item() == 12.0
+
+
+def test_41_second_order_four_ways() -> None:
+    x, w, u = x64(4, 3), x64(3, 5, seed=1), x64(3, 5, seed=2)
+    f = lambda w: net(x, w)  # noqa: E731
+    forward_reverse = hvp(f, (w,), (u,))[1][0]
+    reverse_reverse = assay.func.grad(lambda w: (assay.func.grad(f)(w) * u).sum())(w)
+    reverse_forward = assay.func.grad(lambda w: jvp(f, (w,), (u,))[1])(w)
+    leaf = w.clone().requires_grad_()
+    (first,) = grad(f(leaf), leaf, create_graph=True)
+    (one_engine,) = grad((first * u).sum(), leaf)
+    for other in (reverse_reverse, reverse_forward, one_engine):
+        close(other, forward_reverse, 1e-10)
+    h = hessian(lambda v: net(x, v.reshape(3, 5)))(w.reshape(-1))
+    close(h, h.t(), 1e-10)
+    close(h @ u.reshape(-1), forward_reverse.reshape(-1), 1e-10)
+    third = assay.func.grad(lambda w: (hvp(f, (w,), (u,))[1][0] * u).sum())(w)
+    other = jvp(lambda w: assay.func.grad(lambda w: jvp(f, (w,), (u,))[1])(w), (w,), (u,))[1]
+    close(third, other, 1e-9)
+
+
+def test_levels_below_keep_their_history() -> None:
+    x, w = t(X, dtype=F64), t([1.0, 2.0, 3.0], dtype=F64, requires_grad=True)
+    assay.func.grad(lambda x: (x * x * w).sum())(x).sum().backward()
+    close(w.grad, 2 * np.array(X))
+    with assay.no_grad():
+        assert not assay.func.grad(lambda x: (x * w).sum())(x).requires_grad
+        close(assay.func.grad(lambda x: (x * x).sum())(x), 2 * np.array(X))
+
+
+# ------------------------------------------------------------------------------------------------ counted
+
+
+def passes(monkeypatch: Any, f: Any) -> tuple[int, int]:
+    """(values and tangents together, walks back) that a call of f takes."""
+    made: list[str] = []
+
+    def counted(name: str) -> Any:
+        real = getattr(assay.func, name)
+        return lambda *args, **kwargs: (made.append(name), real(*args, **kwargs))[1]
+
+    for name in ("Dual", "differentiate"):
+        monkeypatch.setattr(assay.func, name, counted(name))
+    f()
+    monkeypatch.undo()
+    return made.count("Dual"), made.count("differentiate")
+
+
+def test_38_a_jacobian_takes_as_many_passes_as_its_smaller_side(monkeypatch: Any) -> None:
+    """Proposition 5.2: n forward passes for n inputs, or m reverse passes for m results."""
+    wide, tall = x64(2, 7), x64(7, 2)
+    assert passes(monkeypatch, lambda: jacobian(lambda x: wide @ x)(x64(7))) == (0, 2)
+    assert passes(monkeypatch, lambda: jacobian(lambda x: tall @ x)(x64(2))) == (2, 0)
+    assert passes(monkeypatch, lambda: hvp(lambda x: (tall @ x).sum(), (x64(2),), (x64(2),))) == (1, 1)
+
+
+def work_of(f: Any) -> int:
+    """Scalar operations of the programs that a call of f evaluates."""
+    from assay.frontends.value import Eager
+    from assay.semantics.work import total_work
+
+    total = 0
+    run = Eager.process
+
+    def counted(self: Any, op: Any, args: tuple[Any, ...]) -> Any:
+        nonlocal total
+        total += total_work(op.program(*args).tensors)
+        return run(self, op, args)
+
+    Eager.process = counted  # type: ignore[method-assign]
+    try:
+        f()
+    finally:
+        Eager.process = run  # type: ignore[method-assign]
+    return total
+
+
+def test_41_a_product_with_the_hessian_costs_a_small_multiple() -> None:
+    """Of the function's own cost, whatever the number of inputs."""
+    for n in (4, 16):
+        x, w = x64(8, n), x64(n, 8, seed=1)
+        f = lambda w: net(x, w)  # noqa: E731, B023
+        once = work_of(lambda: f(w))  # noqa: B023
+        assert work_of(lambda: jvp(f, (w,), (w,))) <= 5 * once  # noqa: B023
+        assert work_of(lambda: assay.func.grad(f)(w)) <= 5 * once  # noqa: B023
+        assert work_of(lambda: hvp(f, (w,), (w,))) <= 14 * once  # noqa: B023
+
+
+# ------------------------------------------------------------------------------------------------ derived operators, compiled
+
+
+def test_a_derived_operator_reads_what_its_program_loads() -> None:
+    op = assay.ops.exp.default.op
+    p = op.program(assay.ones(3))
+    made = derived.pullback(op, p, (0,), (0,))
+    assert made.reads == (~0,)
+    assert made.operator.schema.text == "exp_vjp(Tensor d0, Tensor result) -> Tensor"
+    again = derived.pullback(made.operator, made.operator.program(assay.ones(3), assay.ones(3)), (0, 1), (0,))
+    assert again.operator.name == "exp_vjp_vjp.default"
+    with pytest.raises(assay.UserError, match=r"exp_vjp.default takes d0:f32\[3\], not f32\[4\]"):
+        made.operator.program(assay.ones(4), assay.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("cpp", marks=pytest.mark.cpp)])
+def test_compiled_derivatives_and_derivatives_of_compiled_functions(backend: str) -> None:
+    x, w = x64(4, 3), x64(3, 5, seed=1)
+    f = assay.compile(lambda w: net(x, w), backend=backend)
+    g = assay.compile(assay.func.grad(lambda w: net(x, w)), backend=backend)
+    want = assay.func.grad(lambda w: net(x, w))(w)
+    assert np.array_equal(g(w).numpy(), want.numpy())
+    close(assay.func.grad(f)(w), want, 1e-12)
+    close(jvp(f, (w,), (w,))[1], jvp(lambda w: net(x, w), (w,), (w,))[1], 1e-12)
+    close(hvp(f, (w,), (w,))[1][0], hvp(lambda w: net(x, w), (w,), (w,))[1][0], 1e-10)
+
+
+def test_a_function_of_the_user_has_no_tangent() -> None:
+    class Twice(assay.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+    with pytest.raises(Unsupported, match="Twice: a Function has no forward derivative"):
+        jvp(Twice.apply, (t(1.0),), (t(1.0),))
+
+
+# ------------------------------------------------------------------------------------------------ optimisers
+
+
+@pytest.mark.parametrize(("make", "steps"), [
+    (lambda p: assay.optim.SGD(p, 0.1), [[0.8], [0.64]]),
+    (lambda p: assay.optim.SGD(p, 0.1, momentum=0.5), [[0.8], [0.54]]),
+    (lambda p: assay.optim.SGD(p, 0.1, weight_decay=1.0), [[0.7], [0.49]]),
+    (lambda p: assay.optim.Adam(p, 0.1), [[0.9], [0.8004]]),
+])  # fmt: skip
+def test_optimisers(make: Any, steps: list[list[float]]) -> None:
+    p = t([1.0], dtype=F64, requires_grad=True)
+    optimiser = make([p])
+    for want in steps:
+        optimiser.zero_grad()
+        (p * p).sum().backward()
+        optimiser.step()
+        close(p.detach(), want, 1e-3)
+    with pytest.raises(assay.UserError, match=r"parameter 0, f32\[1\], is not a leaf"):
+        make([t([1.0])])

@@ -205,6 +205,8 @@ def variable(level: int, n: int) -> Var:
     """The variable named by `level` with 0 <= v < n."""
     found = _vars.get((level, n))
     if found is None:
+        if is_symbolic(n) and not n.terms:
+            return variable(level, n.c)
         made = Var()
         made.level, made.n, made.lo = level, n, 0
         made.free = frozenset((made,))

@@ -364,6 +364,10 @@ def _extern(t: T, tensors: dict[T, Stored]) -> Array:
     result = function(*(tensors[a].array for a in t.args), *t.params)[t.output]
     if result.shape != t.shape or dtype(result.dtype) is not t.dtype:
         raise UserError(f"extern {t.name}: output {t.output} is {result.dtype}{list(result.shape)}, declared {t!r}")
+    if t.dtype.is_integer and (t.lo, t.hi) != (t.dtype.lo, t.dtype.hi) and result.size:  # bounds of what reads it rest on that
+        least, most = int(result.min()), int(result.max())
+        if least < t.lo or most > t.hi:
+            raise UserError(f"extern {t.name}: output {t.output} lies in {least}..{most}, declared {t.lo}..{t.hi}")
     return np.array(result, order="C")
 
 

@@ -236,7 +236,7 @@ def inline(goal: Goal, hypotheses: Sequence[Hypothesis]) -> tuple[Goal, tuple[Hy
                 fact = fact & _within(body, t.lo, t.hi)
             # where the load is not selected it may lie outside, and there the require says nothing
             facts.update((f, None) for f in split(fact if is_const(inside, True) else ~inside | fact, True))
-        return select(inside, body, 0) if how == "load_or_zero" else body
+        return select(inside, body, 0)
 
     targets = [i for i, _, _ in goal.ranges]
     if any(i.lo < dt.i64.lo or i.hi > dt.i64.hi for i in targets):

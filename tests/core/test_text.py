@@ -210,6 +210,7 @@ WRONG = [
     ("t[i:3] = require(n[i], n[i], 5)", "expected the message, a string"),
     ("t[4] = scan(0) x[0,0]", "scan needs a fold, not load"),
     ("t[i:4] = scan(0) sum(k:3) x[0,k]", "a scan has one axis without a name"),
+    ("t[4] = scan(1) sum(k:3) x[0,k]", "scan of accumulator 1 of a fold that has 1"),
     ("t = scatter x over [i:4] at [i] set 1:f32", "scatter of f32 with 1 indices"),
     ("t = scatter x over [4] at [0] set 1:f32", "the axes of a scatter need names"),
     ("t = scatter x over [i:4] at [i,i] sets 1:f32", "expected 'set' or the scalar function that combines"),

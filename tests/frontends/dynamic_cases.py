@@ -72,6 +72,8 @@ CASES = [
     case("heads", _heads, (2, 6, 12)),
     case("slice with a step", lambda x: x[1:, ::2] + 0, (6, 10)),
     case("last row", lambda x: x[-1] + 0, (6, 10)),
+    case("columns before the last", lambda x: x[:, -3:-1] + 1, (6, 10)),
+    case("sums of the last columns, and of one", lambda x: x[:, -3:].cumsum(1) + x[:, -2:-1].sum(1, keepdim=True), (6, 10)),
     case("chunks", lambda x: x.chunk(2, 1)[1] * 3, (6, 10)),
     case("join", lambda x, y: assay.cat([x, y], 0), (6, 10), (4, 10)),
     case("join of columns", lambda x, y: assay.cat([x, y * 2, x], 1), (6, 10), (6, 4)),

@@ -331,6 +331,8 @@ def test_unknown_externs_and_wrong_declarations():
         value(extern("sortt", (x,), (), 0, (3,), f32), x=[1, 2, 3])
     with pytest.raises(UserError, match=r"output 1 is int64\[3\], declared"):
         value(extern("sort", (x,), (0, False), 1, (3,), i32), x=[1, 2, 3])
+    with pytest.raises(UserError, match=r"extern sort: output 1 lies in 0\.\.2, declared 0\.\.1"):
+        value(extern("sort", (x,), (0, False), 1, (3,), i64, 0, 1), x=[1, 2, 3])
 
 
 # ------------------------------------------------------------------------------------------------ requires

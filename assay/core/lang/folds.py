@@ -46,6 +46,7 @@ def folds(n: int, inits: Sequence[E], step: Callable[..., E | tuple[E, ...]]) ->
     A left fold, in this order.  n = 0 gives the inits, n = 1 the step applied once.
     """
     inits = tuple(inits)
+    (n,) = index_.extents((n,))
     if type(n) is int and n == 0:
         return inits
     if type(n) is int and n == 1:

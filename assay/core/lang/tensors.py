@@ -218,6 +218,8 @@ def scan(rest: Sequence[int], node: E, k: int, axis: int) -> T:
         raise UserError(f"scan needs a fold, not {node.op}")
     _check_axes("scan", rest, node)
     half = len(node.args) // 2
+    if not 0 <= k < half:
+        raise UserError(f"scan of accumulator {k} of a fold that has {half}")
     dtype = node.args[k].dtype
     interval = (min(node.args[k].lo, node.args[half + k].lo), max(node.args[k].hi, node.args[half + k].hi))
     shape = (*rest[:axis], node.attr.n + 1, *rest[axis:])

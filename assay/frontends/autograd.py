@@ -19,7 +19,7 @@ from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
-from assay.frontends.derived import ProgramOperator, active, pullback
+from assay.frontends.derived import ProgramOperator, active, pullback, reaching
 from assay.frontends.partitioned import check_reads, seen, visible
 from assay.frontends.value import (
     STATE,
@@ -213,6 +213,7 @@ class Autograd(Interpreter):
         p = op.program(*args)
         given = active(p, wanted)
         if given:
+            wanted = reaching(p, wanted, given)
             node = CallNode(self, op, p, values, out, wanted, given)
             for k in given:
                 out[k].meta[self] = (node, k)

@@ -11,11 +11,12 @@ and differentiated again.  One stands for one set of shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
-from assay.core.lang import Program, T, input, order, program, recorded_requires
+from assay.core.lang import E, Program, T, bodies, input, order, program, recorded_requires
 from assay.core.operators.registry import Operator
 from assay.core.operators.schema import parse
 from assay.semantics.tangent import tangent
@@ -80,10 +81,39 @@ def active(p: Program, wanted: Sequence[int]) -> tuple[int, ...]:
     if found is None:
         known = {p.inputs[k] for k in wanted}
         for t in order(p.outputs):
-            if t.dtype.is_float and not t.reads.isdisjoint(known):
+            if t.dtype.is_float and not _sources(t).isdisjoint(known):
                 known.add(t)
         found = _active[key] = tuple(k for k, t in enumerate(p.outputs) if t in known)
     return found
+
+
+def reaching(p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The inputs among `wanted` on which an output of `given` depends through floats: the others have no gradient."""
+    key = "reaching", p, wanted, given
+    found = _active.get(key)
+    if found is None:
+        leads = {p.outputs[k] for k in given}
+        for t in reversed(order(tuple(leads))):
+            if t in leads:
+                leads.update(r for r in _sources(t) if r.dtype.is_float)
+        found = _active[key] = tuple(k for k in wanted if p.inputs[k] in leads)
+    return found
+
+
+@cache
+def _sources(t: T) -> frozenset[T]:
+    """What the definition reads, but for what it reads below a `stop` only."""
+    found = {t.base} if t.kind == "scatter" else set(t.args) if t.kind == "extern" else set[T]()
+    todo, seen = list(bodies(t)), set[E]()
+    while todo:
+        e = todo.pop()
+        if e in seen or e.op == "stop" or t.reads == found:
+            continue
+        seen.add(e)
+        if e.op in ("load", "load_or_zero"):
+            found.add(e.attr[0])
+        todo += e.deps
+    return frozenset(found)
 
 
 _active: dict[Any, tuple[int, ...]] = {}

@@ -196,27 +196,34 @@ def split(joint: Joint, saved: Iterable[T]) -> Split:
 
 
 def rejoined(halves: Split) -> Program:
-    """The joint program, put together from the halves.  Raises InternalError where something else comes out."""
-    joint = halves.joint
-    new: dict[T, T] = {}
+    """The joint program, after putting what the forward computes in the place of the saved values has given it back.
+
+    The gradients are compared as definitions, those without a repeated check: with each require replaced by its limited values,
+    which it has wherever the forward's checks hold.  Raises InternalError where something else comes out.
+    """
+    joint, forward = halves.joint, halves.forward
+    wrong = InternalError(f"the halves of {joint.program!r} that pass {list(halves.saved)} make another program")
+    plain: dict[T, T] = {}
+    for t in order((*joint.gradients, *joint.values)):
+        made = _rebuilt(t, plain)
+        plain[t] = _limited(made) if made.kind == "require" else made
     values = {joint.packed(t): t for t in joint.values}
+    new: dict[T, T] = {}
     for s, k in zip(halves.backward.inputs, halves.at, strict=False):
-        passed = halves.forward.outputs[k]
+        passed = forward.outputs[k]
         t = values.get(passed)
         if t is None or (passed.shape, passed.dtype) != (s.shape, s.dtype):
-            raise InternalError(f"{passed!r} is passed for {s!r}: the halves of {joint.program!r} make another program")
-        new[restored(s, t)] = t
-    checked = {_limited(t): t for t in joint.values if t.kind == "require"}
+            raise wrong
+        new[restored(s, t)] = plain[t]
     for t in order(halves.backward.outputs):
         if t not in new:
-            made = _rebuilt(t, new)
-            new[t] = checked.get(made, made)
-    results = halves.forward.outputs[: joint.outputs]
-    made = program(joint.program.inputs, (*results, *(new[t] for t in halves.backward.outputs)), halves.forward.checks,
-                   joint.program.name)  # fmt: skip
-    if made is not joint.program:
-        raise InternalError(f"the halves of {joint.program!r} that pass {list(halves.saved)} make another program")
-    return made
+            new[t] = _rebuilt(t, new)
+    gradients = [new[t] for t in halves.backward.outputs]
+    if gradients != [plain[t] for t in joint.gradients]:
+        raise wrong
+    if (forward.inputs, forward.outputs[: joint.outputs], forward.checks) != (joint.inputs, joint.results, joint.program.checks):
+        raise wrong
+    return joint.program
 
 
 def restored(s: T, t: T) -> T:

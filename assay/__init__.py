@@ -22,6 +22,7 @@ _DTYPES = {
 }  # fmt: skip
 
 _EXPORTS: dict[str, tuple[str, ...]] = {
+    "assay.checkpoints": ("checkpoint", "checkpoint_sequential"),
     "assay.compiler": ("compile",),
     "assay.core.errors": ("AssayError", "InternalError", "Unsound", "Unsupported", "UserError"),
     "assay.core.text": ("parse", "show"),
@@ -32,6 +33,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "assay.frontends.creation": ("as_tensor", "from_dlpack", "from_numpy", "tensor"),
     "assay.frontends.random": ("Generator", "default_generator", "manual_seed"),
     "assay.frontends.tensor": ("Tensor",),
+    "assay.partition.choose": ("Budget",),
     "assay.transforms.lower": ("lower",),
 }  # fmt: skip
 

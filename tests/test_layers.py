@@ -24,6 +24,7 @@ LAYERS = (
     ("dynamic",),
     ("entries",),
     ("compiler",),
+    ("checkpoints",),
     ("examine",),
     ("fuzz",),
     ("gate", "report"),

@@ -2,6 +2,7 @@
 
     None            the cut: least time, of equal ways the one that keeps fewer bytes
     Budget(...)     a limit on saved bytes, on the peak of either half, or both; an integer is a limit on saved bytes
+    LEAST           nothing but what cannot be computed again: what a checkpoint keeps
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ from assay.core.errors import UserError
 from assay.partition.budget import within
 from assay.partition.joint import Joint, rejoined
 from assay.partition.peak import footprint, within_peak
-from assay.partition.prices import Partition, cut
+from assay.partition.prices import Partition, cut, save_none
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes: at most `saved` between forward and backward, at most `peak` held by either half without its inputs."""
+    """Bytes: at most `saved` between forward and backward, at most `peak` held by either half without its inputs.
+
+    least: as few as possible are saved, whatever it takes
+    """
 
     saved: int | None = None
     peak: int | None = None
+    least: bool = False
 
     def __post_init__(self) -> None:
         for name, n in (("saved", self.saved), ("peak", self.peak)):
             if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise UserError(f"Budget({name}={n!r}); allowed: a number of bytes >= 0, or None")
+
+
+LEAST = Budget(least=True)
 
 
 def as_budget(x: object) -> Budget | None:
@@ -42,7 +50,7 @@ def partition(joint: Joint, budget: Budget | None = None) -> Partition:
 
     Raises UserError, with the least that is possible or was found, where there is none.
     """
-    found = cut(joint)
+    found = save_none(joint) if budget is not None and budget.least else cut(joint)
     if budget is not None and budget.saved is not None and found.saved_bytes > budget.saved:
         found = within(joint, saved=budget.saved)
     if budget is not None and budget.peak is not None and footprint(found.split).peak > budget.peak:

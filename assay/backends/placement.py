@@ -98,14 +98,16 @@ def _symbol(k: int, lo: int, hi: int) -> Symbol:
 
 
 class Scope(dict[Var, Ix]):
-    """What the variables of `tensor`'s expressions are in the kernel; `images` numbers the images of sets of variables."""
+    """What the variables of `tensor`'s expressions are in the kernel; `images` numbers the images of sets of variables,
+    `made` are the values of its expressions, as far as they are known."""
 
-    __slots__ = ("images", "tensor")
+    __slots__ = ("images", "made", "tensor")
 
     def __init__(self, tensor: T, *parts: Iterable[tuple[Var, Ix]] | Mapping[Var, Ix]) -> None:
         super().__init__()
         self.tensor = tensor
         self.images: dict[frozenset[Var], int] = {}
+        self.made: dict[E, Value] = {}
         for part in parts:
             self.update(part)
 
@@ -293,23 +295,28 @@ class Placement:
         stack: list[tuple[E, Scope]] = [(e, env) for e in roots]
         while stack:
             e, scope = stack[-1]
-            key = key_of(e, scope)
-            if key in memo:
+            known = scope.made
+            if e in known:
                 stack.pop()
                 continue
-            if e.args and _is_primitive(e):
-                made = [memo.get(key_of(a, scope)) for a in e.args]
+            key = key_of(e, scope)
+            if key in memo:
+                known[e] = memo[key]
+                stack.pop()
+                continue
+            if e.args and _is_primitive(e.op):
+                made = [known.get(a) for a in e.args]
                 if None in made:
                     stack.extend([(a, scope) for a, v in zip(e.args, made, strict=True) if v is None][::-1])
                     continue
-                memo[key] = self._row(e.op, tuple(made), e.dtype, (e.lo, e.hi))  # type: ignore[arg-type]
+                known[e] = memo[key] = self._row(e.op, tuple(made), e.dtype, (e.lo, e.hi))  # type: ignore[arg-type]
                 stack.pop()
                 continue
             missing = [part for part in self._parts(e, scope, key, opened) if key_of(*part) not in memo]
             if missing:
                 stack.extend(reversed(missing))
                 continue
-            memo[key] = self._make(e, scope, key, opened)
+            known[e] = memo[key] = self._make(e, scope, key, opened)
             stack.pop()
         return [memo[key_of(e, env)] for e in roots]
 
@@ -530,10 +537,11 @@ class _Step(NamedTuple):
     interval: tuple[int, int]
 
 
-def _is_primitive(e: E) -> bool:
-    """Whether the node is a row of its arguments as it stands: no named row, `stop`, or part of a fold."""
-    r = TABLE.get(e.op)
-    return e.op in ("convert", "bitcast") if r is None else r.kind != NAMED and e.op != "stop"
+@cache
+def _is_primitive(name: str) -> bool:
+    """Whether a node of this name is a row of its arguments as it stands: no named row, `stop`, or part of a fold."""
+    r = TABLE.get(name)
+    return name in ("convert", "bitcast") if r is None else r.kind != NAMED and name != "stop"
 
 
 def _composition(e: E) -> tuple[_Step, ...]:

@@ -98,7 +98,7 @@ def same(*allowed: DType) -> Types:
     """All arguments have one type of `allowed`, and so has the result."""
 
     def types(*args: DType) -> DType:
-        if any(a is not args[0] for a in args) or args[0] not in allowed:
+        if args.count(args[0]) != len(args) or args[0] not in allowed:
             raise UserError(f"argument types {_names(args)}; allowed: one type of {_names(allowed)} for all arguments")
         return args[0]
 

@@ -71,6 +71,12 @@ def _likes(value: Any) -> list[Like]:
     return [x for v in value for x in _likes(v)] if isinstance(value, tuple | list) else []
 
 
+@cache
+def _unnamed(number: int, shape: tuple[int, ...], dtype: dt.DType) -> T:
+    """An input of a program that is being drawn."""
+    return input(f"x{number}", shape, dtype)
+
+
 class _Draft:
     """The program so far, with core tensors that have the shapes and types of its values (no elements are computed)."""
 
@@ -87,7 +93,7 @@ class _Draft:
     def tensor(self, ref: Ref) -> T:
         if ref.value < 0:
             like = self.inputs[-ref.value - 1]
-            return input(f"x{-ref.value}", like.shape, like.dtype)
+            return _unnamed(-ref.value, like.shape, like.dtype)
         return self.made[ref.value][ref.output]
 
     def values(self) -> list[Ref]:

@@ -495,3 +495,14 @@ def test_plans_are_drawn_only_of_kernels_whose_row_buffers_can_be_filled() -> No
     recipe = Recipe((x, x, x), (attention,), (Ref(3),))
     judged = judge_on([recipe] * 4, draw_many_arrays([recipe] * 4, 0), flags=campaign.QUICK, schedules=[918, 1, 2, 3])
     assert [j.ok for j in judged] == [True] * 4, [j.error for j in judged]
+
+
+def test_a_child_is_replaced_when_it_has_drawn_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.fuzz.worker.RETIRED", 3)
+    with Worker("reference") as worker:
+        drawn, children = [], []
+        for first in (0, 2, 4):
+            drawn += worker.draw(range(first, first + 2), 3)
+            children.append(worker._running()[0].pid)
+    assert drawn == [random_recipe(s, 3) for s in range(6)]
+    assert children[0] == children[1] != children[2]

@@ -54,6 +54,7 @@ from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE
 from assay.partition.choose import Budget, as_budget
 from assay.semantics.failure import RequireError
+from assay.semantics.lifetimes import working_bytes
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import optimise
 from assay.verify.link import Link
@@ -84,7 +85,7 @@ class Compiled:
         self.limit = limit
         self.tune = tune
         self.dynamic = dynamic
-        self.derivatives = Derivatives(self._build_derivative, budget, max_order)
+        self.derivatives = Derivatives(self._build_derivative, budget, max_order, memory_of(backend))
         self.entries: dict[Any, Entry | SizedEntry] = {}
         self._sized: dict[Any, list[SizedEntry]] = {}
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
@@ -317,6 +318,19 @@ def build(program: Program, *, backend: str, tune: bool = False, meanwhile: Call
     from assay.backends import cpp
 
     return cpp.compile_program(program, tune=tune, meanwhile=meanwhile)
+
+
+def memory_of(backend: str) -> Callable[[Program], int]:
+    """How many bytes the code of a program takes for results and intermediates."""
+    if backend == "reference":
+        return working_bytes
+
+    def allocated(program: Program) -> int:
+        from assay.backends import cpp
+
+        return cpp.allocated(program)
+
+    return allocated
 
 
 def build_for_sizes(

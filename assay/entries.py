@@ -36,6 +36,7 @@ from assay.frontends.value import Value, abstract, is_annotated, process
 from assay.partition.choose import Budget
 from assay.partition.prices import Partition
 from assay.semantics.failure import RequireError
+from assay.semantics.lifetimes import working_bytes
 from assay.transforms.pipeline import Stage
 from assay.verify.link import Link, pass_links
 
@@ -69,6 +70,7 @@ class Derivatives:
     build: Callable[[Program], Executable]
     budget: Budget | None = None
     max_order: int | None = None
+    held: Callable[[Program], int] = working_bytes
     partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
 
 
@@ -141,7 +143,7 @@ class Entry:
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
         d = self.derivatives
-        settings = Settings(backend, d.budget, d.max_order, d.partitions)
+        settings = Settings(backend, d.budget, d.max_order, d.held, d.partitions)
         graph = self.captured.graph
         if self.sizes is not None:  # the graph is one for many sizes; the program has these
             changed = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]

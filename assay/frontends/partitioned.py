@@ -22,6 +22,7 @@ from assay.frontends.derived import Derived, ProgramOperator, active
 from assay.partition.choose import Budget, partition
 from assay.partition.joint import Joint, joint_program, split
 from assay.partition.prices import Partition
+from assay.semantics.lifetimes import working_bytes
 
 JointOf = Callable[[tuple[int, ...], tuple[int, ...]], Joint]
 """(wanted inputs, given results) -> the joint program."""
@@ -29,11 +30,15 @@ JointOf = Callable[[tuple[int, ...], tuple[int, ...]], Joint]
 
 @dataclass
 class Settings:
-    """What all derivatives of one compiled function share; `partitions` collects those that were made, as (name, partition)."""
+    """What all derivatives of one compiled function share: `backend` compiles them, `held` says how much memory their code takes.
+
+    `partitions` collects those that were made, as (name, partition).
+    """
 
     backend: Callable[[Program], Callable[[list[Any]], Any]]
     budget: Budget | None = None
     max_order: int | None = None
+    held: Callable[[Program], int] = working_bytes
     partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
 
 
@@ -60,7 +65,7 @@ class PartitionedOperator(ProgramOperator):
             if not given or self._is_last:
                 found = self
             else:
-                made = partition(self.joint(wanted, given), self.settings.budget)
+                made = partition(self.joint(wanted, given), self.settings.budget, held=self.settings.held)
                 self.settings.partitions.append((self.base, made))
                 found = Recording(self, made, given)
             self._recording[wanted] = found

@@ -7,13 +7,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.core.errors import UserError
+from assay.core.lang import Program
 from assay.partition.budget import within
 from assay.partition.joint import Joint, rejoined
 from assay.partition.peak import footprint, within_peak
 from assay.partition.prices import Partition, cut, save_none
+from assay.semantics.lifetimes import working_bytes
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,15 @@ def as_budget(x: object) -> Budget | None:
     raise UserError(f"memory_budget={x!r}; allowed: None, a number of saved bytes >= 0, Budget(saved=..., peak=...)")
 
 
-def partition(joint: Joint, budget: Budget | None = None) -> Partition:
-    """The partition within the budget, its halves checked to be the joint program together.
+def partition(joint: Joint, budget: Budget | None = None, *, held: Callable[[Program], int] = working_bytes) -> Partition:
+    """The partition within the budget, its halves checked to be the joint program together; `held` as in `footprint`.
 
     Raises UserError, with the least that is possible or was found, where there is none.
     """
     found = save_none(joint) if budget is not None and budget.least else cut(joint)
     if budget is not None and budget.saved is not None and found.saved_bytes > budget.saved:
         found = within(joint, saved=budget.saved)
-    if budget is not None and budget.peak is not None and footprint(found.split).peak > budget.peak:
-        found = within_peak(joint, peak=budget.peak, saved=budget.saved)
+    if budget is not None and budget.peak is not None and footprint(found.split, held).peak > budget.peak:
+        found = within_peak(joint, peak=budget.peak, saved=budget.saved, held=held)
     rejoined(found.split)
     return found

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.core.errors import UserError
+from assay.core.lang import Program
 from assay.partition.budget import frontier, within
 from assay.partition.joint import Joint, Split, split
 from assay.partition.network import needed
@@ -27,6 +28,9 @@ BUDGETS = 12
 
 FLIPS = 24
 """Values that are flipped, at most, once a choice fits (or to make one fit)."""
+
+ROUNDS = 4
+"""How often the limit is lowered where compiled code holds more than was simulated."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +45,48 @@ class Footprint:
         return max(self.forward, self.backward)
 
 
-def footprint(halves: Split) -> Footprint:
-    """What both halves hold at most, after the passes."""
-    forward, backward = (working_bytes(optimise(p)[-1].program) for p in (halves.forward, halves.backward))
+def footprint(halves: Split, held: Callable[[Program], int] = working_bytes) -> Footprint:
+    """What both halves hold at most, after the passes; `held` says it of one program: simulated, or what a backend allocates."""
+    forward, backward = (held(optimise(p)[-1].program) for p in (halves.forward, halves.backward))
     return Footprint(forward, halves.saved_bytes + backward)
 
 
 def within_peak(joint: Joint, *, peak: int, saved: int | None = None,
-                measure: Callable[[Split], int] = lambda s: footprint(s).peak) -> Partition:  # fmt: skip
-    """A partition whose `measure` is at most `peak`, with at most `saved` bytes; of those tried the one that takes least time.
+                held: Callable[[Program], int] = working_bytes) -> Partition:  # fmt: skip
+    """A partition with a footprint of at most `peak` and at most `saved` bytes saved; of those tried the one of least time.
 
-    Raises UserError with the least that was found where none fits.
+    The search goes by the simulated footprint.  Where `held` (what a backend allocates) says more of its result, it starts again
+    with a limit as much lower.  Raises UserError with the least that was found where none fits.
     """
-    search = _Search(joint, costs(joint), peak, measure, saved)
+    limit, least = peak, math.inf
+    for _ in range(ROUNDS):
+        found = _within_peak(joint, peak, limit, saved)
+        if held is working_bytes or (real := footprint(found.split, held).peak) <= peak:
+            return found
+        limit, least = min(limit - 1, limit * peak // real), min(least, real)
+    raise UserError(f"a peak of {peak} bytes was asked for; compiled code of the choices that were tried needs {least} or more")
+
+
+def _within_peak(joint: Joint, asked: int, peak: int, saved: int | None) -> Partition:
+    search = _Search(joint, costs(joint), peak, saved)
+    policy = f"a peak of at most {asked:,} bytes"
     for c in search.candidates():
         if search.fits(c):
             best = search.improved(c)
-            return Partition(search.halves(best), search.costs, best, f"a peak of at most {peak:,} bytes")
+            return Partition(search.halves(best), search.costs, best, policy)
     best = search.reduced()
     if not search.fits(best):
         raise UserError(
-            f"a peak of {peak} bytes was asked for; the least that was found is {search.measured(best)} bytes, with "
+            f"a peak of {asked} bytes was asked for; the least that was found is {search.measured(best)} bytes, with "
             f"{search.costs.saved_bytes(best)} of them saved. Allow that much, make the batch smaller, or checkpoint: "
             "values that are recomputed block by block need less"
         )
-    return Partition(search.halves(best), search.costs, best, f"a peak of at most {peak:,} bytes")
+    return Partition(search.halves(best), search.costs, best, policy)
 
 
 class _Search:
-    def __init__(self, joint: Joint, c: Costs, peak: int, measure: Callable[[Split], int], limit: int | None) -> None:
-        self.joint, self.costs, self.peak, self.measure, self.limit = joint, c, peak, measure, limit
+    def __init__(self, joint: Joint, c: Costs, peak: int, limit: int | None) -> None:
+        self.joint, self.costs, self.peak, self.limit = joint, c, peak, limit
         self._halves: dict[frozenset[int], Split] = {}
         self._measured: dict[frozenset[int], int] = {}
 
@@ -81,7 +97,7 @@ class _Search:
 
     def measured(self, saved: frozenset[int]) -> int:
         if saved not in self._measured:
-            self._measured[saved] = self.measure(self.halves(saved))
+            self._measured[saved] = footprint(self.halves(saved)).peak
         return self._measured[saved]
 
     def fits(self, saved: frozenset[int]) -> bool:

@@ -14,10 +14,14 @@ import assay
 import assay.nn.functional as F
 from assay.autograd import BackwardError, grad
 from assay.compiler import Compiled
-from assay.core.errors import InternalError, UserError
+from assay.core.errors import AssayError, InternalError, UserError
+from assay.core.operators.samples import Like
 from assay.frontends.partitioned import Recording, check_reads
+from assay.fuzz.generate import random_recipe
 from assay.partition.choose import Budget, as_budget
 from assay.partition.peak import footprint
+from assay.semantics.compare import bits_equal
+from assay.semantics.failure import RequireError
 
 BACKENDS = ["reference", pytest.param("cpp", marks=pytest.mark.cpp)]
 BUDGETS = [None, 0, 100, 700, 2000, 10**9]
@@ -142,6 +146,22 @@ def test_51_a_peak_is_honoured() -> None:
     assert made.saved_bytes <= 2000
 
 
+@pytest.mark.cpp
+def test_51_a_peak_is_honoured_by_the_compiled_code() -> None:
+    """The memory of intermediates and results, as laid out for the kernels."""
+    args = CASES["block"][1]()
+    free = assay.compile(block)
+    wanted = gradients(free, *args)
+    held = free.derivatives.held
+    most = footprint(partition_of(free).split, held).peak
+    assert most >= footprint(partition_of(free).split).peak
+    g = assay.compile(block, memory_budget=Budget(peak=most - 64))
+    assert gradients(g, *args) == wanted
+    assert footprint(partition_of(g).split, held).peak <= most - 64
+    with pytest.raises(UserError, match="a peak of 2000 bytes was asked for"):
+        assay.compile(block, memory_budget=Budget(peak=2000))(*args)
+
+
 def test_51_an_impossible_budget_is_an_error_at_the_call() -> None:
     g = assay.compile(block, backend="reference", memory_budget=Budget(peak=10))
     args = CASES["block"][1]()
@@ -172,6 +192,60 @@ def test_the_report_says_what_is_kept_and_why() -> None:
     assert "saved" in text
     assert "stored by the forward anyway" in text
     assert f"at most 500 bytes: {partition_of(g).saved_bytes:,} bytes saved" in text
+
+
+# ------------------------------------------------------------------------------------------------ random programs
+
+
+def drawn(like: Like, rng: np.random.Generator) -> np.ndarray:
+    """Values of an input of a random program."""
+    if like.dtype.is_float:
+        return rng.standard_normal(like.shape).astype(like.dtype.numpy)
+    low = like.lo if like.lo is not None else 0 if like.dtype.lo == 0 else -3
+    high = like.hi if like.hi is not None else 5
+    return rng.integers(low, max(high, low + 1), like.shape).astype(like.dtype.numpy)
+
+
+def differentiated(f: Callable[..., Any], arrays: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """Results, and gradients of the float inputs (zeros where there is none); None where nothing has a gradient."""
+    args = [assay.tensor(a) for a in arrays]
+    wrt = [t.requires_grad_() for t in args if t.dtype.is_float]
+    results = f(*args)
+    ends = [y for y in results if y.requires_grad]
+    if not ends:
+        return None
+    rng = np.random.default_rng(1)
+    seeds = [assay.tensor(rng.standard_normal(y.shape).astype(y.dtype.numpy)) for y in ends]
+    found = grad(ends, wrt, seeds, allow_unused=True)
+    made = [np.zeros(t.shape, t.dtype.numpy) if g is None else g.detach().numpy() for t, g in zip(wrt, found, strict=True)]
+    return [y.detach().numpy() for y in results], made
+
+
+@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 1000), marks=pytest.mark.full)], ids=["25", "1000"])
+def test_34_random_programs_have_eagers_gradients_within_random_budgets(seeds: range) -> None:
+    """Views, gathers, scatters, folds, scans, sorts, half types.  Results are copies: of results that share memory eager adds
+    the cotangents in another order."""
+    compared = 0
+    for seed in seeds:
+        recipe, rng = random_recipe(seed, most=8, joined=bool(seed & 1)), np.random.default_rng(seed)
+        arrays = [drawn(like, rng) for like in recipe.inputs]
+
+        def f(*args: Any, recipe: Any = recipe) -> list[Any]:
+            return [y.clone() for y in recipe(*args)]
+
+        try:
+            wanted = differentiated(f, arrays)
+        except (AssayError, RequireError):  # an index out of range, no derivative
+            continue
+        if wanted is None:
+            continue
+        compared += 1
+        for budget in (None, int(rng.integers(0, 2000))):
+            found = differentiated(assay.compile(f, backend="reference", memory_budget=budget), arrays)
+            assert found is not None
+            for a, b in zip((*wanted[0], *wanted[1]), (*found[0], *found[1]), strict=True):
+                assert bits_equal(a, b), f"seed {seed}, budget {budget}\n{recipe}"
+    assert compared > len(seeds) // 2
 
 
 # ------------------------------------------------------------------------------------------------ some results, some inputs

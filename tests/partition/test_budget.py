@@ -26,13 +26,13 @@ def best(c: Costs, limit: int) -> float:
 def small() -> list[Joint]:
     """Joint programs of at most 10 values, what only the backward needs among them."""
     made = [joint_program(mlp(s, batch=b)) for s, b in (((3, 4, 2), 2), ((6, 3, 3), 30), ((4, 4, 4, 4), 5))]
-    made += [joint_program(chain(seed).program) for seed in range(40)]
+    made += [joint_program(chain(seed).program) for seed in range(24)]
     return [j for j in made if 2 <= len(j.values) <= 10]
 
 
 def test_51_the_budget_is_honoured_and_no_choice_within_it_takes_less_time() -> None:
     found = small()
-    assert len(found) > 15
+    assert len(found) > 8
     assert any(any(costs(j).extra) for j in found)
     for joint in found:
         c = costs(joint)
@@ -139,7 +139,7 @@ def test_51_the_peak_is_honoured() -> None:
 
 def test_51_of_all_choices_the_peak_search_finds_a_good_one() -> None:
     """Against every choice of a small program: never a worse peak than allowed, the best time in most cases."""
-    joint = joint_program(mlp((8, 6, 7, 5, 4), batch=16))
+    joint = joint_program(mlp((8, 6, 5, 4), batch=16))
     c = costs(joint)
     assert len(c.tensors) <= 8
     every = {s: footprint(peak_.split(joint, c.chosen(s))).peak for s in subsets(len(c.tensors))}

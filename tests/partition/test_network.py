@@ -91,7 +91,7 @@ def random_network(seed: int, scale: int = 1) -> Network:
 @pytest.mark.parametrize("scale", [1, 2**20 + 7, 2**31 - 1, 2**31, 2**45 + 12345, 2**52 - 1])
 def test_19_the_flow_is_the_cut_for_capacities_of_any_size(scale: int) -> None:
     """Against Edmonds and Karp on Python's integers; parallel and opposite edges, infinite and zero ones among them."""
-    for seed in range(60):
+    for seed in range(40):
         made = random_network(seed, scale)
         flow, _ = edmonds_karp(made)
         found = minimum_cut(made)
@@ -157,8 +157,9 @@ def test_capacities_beyond_64_bits_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------ the least cost
 
 
-def test_26_no_feasible_set_costs_less_in_the_documents_model() -> None:
-    for seed in range(1000):
+@pytest.mark.parametrize("seeds", [range(250), pytest.param(range(250, 1000), marks=pytest.mark.full)], ids=["250", "1000"])
+def test_26_no_feasible_set_costs_less_in_the_documents_model(seeds: range) -> None:
+    for seed in seeds:
         values = random_values(seed, banned=True)
         found = cheapest(values)
         assert (INF if found is None else found.cost) == least(values)
@@ -167,7 +168,7 @@ def test_26_no_feasible_set_costs_less_in_the_documents_model() -> None:
 
 
 def test_no_set_costs_less_when_both_are_priced_and_none_of_them_recomputes_less() -> None:
-    for seed in range(600):
+    for seed in range(200):
         values = random_values(seed)
         found = cheapest(values)
         best = least(values)

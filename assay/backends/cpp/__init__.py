@@ -323,6 +323,13 @@ def compile_program(program: Program | ProvenProgram, *, plan: Plan | None = Non
     return executable
 
 
+def allocated(program: Program) -> int:
+    """Bytes that the code of compile_program(program) takes for results and intermediates; nothing is compiled."""
+    final, plan = _chosen(program)
+    layout = emit_program(proven(final), plan, host()).layout
+    return layout.arena + sum(size_of(t) for t in set(final.outputs))
+
+
 def _chosen(program: Program) -> tuple[Program, Plan]:
     if any(t.size == 0 for t in program.tensors):
         return program, default_plan(program, host())
@@ -337,4 +344,6 @@ def _again(program: Program) -> tuple[Plan, str]:
     return plan, translation_unit([emit_program(proven(final), plan, host())], host())
 
 
-__all__ = ["Emitted", "compile_many", "compile_program", "default_plan", "emit_program", "scheduled", "translation_unit"]
+__all__ = [
+    "Emitted", "allocated", "compile_many", "compile_program", "default_plan", "emit_program", "scheduled", "translation_unit",
+]  # fmt: skip

@@ -324,17 +324,24 @@ def broadcast(w: Any, x: Any, y: Any) -> tuple[Value, Value]:
     return w.joined(w.value(x), w.value(y))
 
 
-@register("reshape", "view")
+@register()
 def reshape(w: Any, x: Value, *shape: Any, can_reorder: Any = False) -> Value:
     sizes = _sizes(w, shape)
     if prod(sizes) != prod(x.shape):
         w.wrong(f"{list(x.shape)} has other elements than {list(sizes)}")
+    if w.python(can_reorder):  # the compiler may put each element anywhere
+        return w.computed("a reshape in any order", x.type, sizes, lambda a: a.reshape(sizes), x, **union_of(w, x))
     return w.reshaped(x, sizes)
 
 
 @register()
+def view(w: Any, x: Value, *shape: Any) -> Value:
+    return reshape(w, x, *shape, can_reorder=True)
+
+
+@register()
 def ravel(w: Any, x: Value, can_reorder: Any = False) -> Value:
-    return w.reshaped(x, (prod(x.shape),))
+    return reshape(w, x, prod(x.shape), can_reorder=can_reorder)
 
 
 @register("trans", "permute")

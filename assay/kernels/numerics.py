@@ -116,15 +116,7 @@ def softmax(w: Any, x: Value, dim: Any = None, keep_dims: Any = False, ieee_roun
 
 
 def _reduction(
-    w: Any,
-    name: str,
-    x: Any,
-    axis: Any = None,
-    return_indices: Any = False,
-    return_indices_tie_break_left: Any = True,
-    keep_dims: Any = False,
-    tie_break_left: Any = True,
-    dtype: Any = None,
+    w: Any, name: str, x: Any, axis: Any = None, *, keep_dims: Any = False, dtype: Any = None, return_indices: Any = False
 ) -> Any:
     x = w.value(x)
     if not x.shape:
@@ -165,20 +157,32 @@ def _dropped(shape: tuple[int, ...], along: int | None, *, keep: bool) -> tuple[
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def f(w: Any, *args: Any, propagate_nan: Any = None, **options: Any) -> Any:
-        if len(args) == 1 or options or (len(args) == 2 and isinstance(args[0], Value) and _is_axis(args)):
-            return _reduction(w, name, *args, **options)
-        x, y = args
-        if not isinstance(x, Value) and not isinstance(y, Value):
-            return (min if name == "min" else max)(x, y)
-        return w.operate(name, x, y)
+    def f(
+        w: Any,
+        input: Any,
+        axis: Any = None,
+        return_indices: Any = False,
+        return_indices_tie_break_left: Any = True,
+        keep_dims: Any = False,
+    ) -> Any:
+        return _reduction(w, name, input, axis, keep_dims=keep_dims, return_indices=w.python(return_indices))
 
     return f
 
 
-def _is_axis(args: Sequence[Any]) -> bool:
-    """tl.max(x, 1) reduces along an axis; max(x, y) of Python takes the larger."""
-    return len(args[0].shape) > 0 and isinstance(args[1], int) and not isinstance(args[1], bool)
+def _of_both(name: str) -> Callable[..., Any]:
+    """min(x, y) of Python, which is elementwise on tensors: tl.min(x, 0) is the least along an axis."""
+
+    def f(w: Any, *args: Any) -> Any:
+        if len(args) < 2:
+            w.wrong(f"{name} of Python needs two arguments here")
+        found = args[0]
+        for x in args[1:]:
+            numbers = not isinstance(found, Value) and not isinstance(x, Value)
+            found = (min if name == "min" else max)(found, x) if numbers else w.operate(name, found, x)
+        return found
+
+    return f
 
 
 REDUCE: dict[str, Callable[[Any, int | None], Any]] = {
@@ -189,9 +193,27 @@ REDUCE: dict[str, Callable[[Any, int | None], Any]] = {
     "argmin": lambda a, k: a.argmin(k),
     "xor_sum": lambda a, k: np.bitwise_xor.reduce(a, k) if k is not None else np.bitwise_xor.reduce(a.ravel()),
 }
-FUNCTIONS["max"], FUNCTIONS["min"] = _extreme("max"), _extreme("min")
-for _n in ("sum", "argmax", "argmin", "xor_sum"):
-    FUNCTIONS[_n] = lambda w, *args, _name=_n, **options: _reduction(w, _name, *args, **options)
+for _n in ("max", "min"):
+    FUNCTIONS[_n] = _extreme(_n)
+    FUNCTIONS[f"builtins.{_n}"] = FUNCTIONS[f"triton.language.math.{_n}"] = _of_both(_n)
+
+
+def _total(name: str) -> Callable[..., Any]:
+    def f(w: Any, input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> Any:
+        return _reduction(w, name, input, axis, keep_dims=keep_dims, dtype=dtype)
+
+    return f
+
+
+def _place_of(name: str) -> Callable[..., Any]:
+    def f(w: Any, input: Any, axis: Any = None, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
+        return _reduction(w, name, input, axis, keep_dims=keep_dims)
+
+    return f
+
+
+FUNCTIONS["sum"], FUNCTIONS["xor_sum"] = _total("sum"), _total("xor_sum")
+FUNCTIONS["argmax"], FUNCTIONS["argmin"] = _place_of("argmax"), _place_of("argmin")
 
 
 def _combined(w: Any, combine_fn: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:

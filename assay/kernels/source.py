@@ -109,19 +109,31 @@ def read_source(text: str, path: str) -> Module:
     constants: dict[str, Any] = {}
     aliases: dict[str, str] = {}
     for node in tree.body:
+        value = constant(node.value, constants) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else NONE
+        for name in _set_by(node):  # what is set otherwise, or under a condition, has no meaning that can be read off
+            constants.pop(name, None)
+            functions.pop(name, None)
         if isinstance(node, ast.FunctionDef) and is_jitted(node):
             functions[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            value = constant(node.value, constants)
-            if value is not NONE:
-                constants.update({t.id: value for t in targets if isinstance(t, ast.Name)})
+        if value is not NONE:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]  # type: ignore[union-attr]
+            constants.update({t.id: value for t in targets if isinstance(t, ast.Name)})
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             aliases.update({a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0] for a in node.names})
         elif isinstance(node, ast.ImportFrom):
             aliases.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
     return Module(path, tuple(text.splitlines()), functions, constants, aliases, _launches(tree, path))
+
+
+def _set_by(node: ast.AST) -> list[str]:
+    """The names that a statement of the module may set, without those inside of functions and classes."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    found = [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del) else list[str]()
+    for inner in ast.iter_child_nodes(node):
+        found += _set_by(inner)
+    return found
 
 
 def _launches(tree: ast.Module, path: str) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from assay.kernels.source import NONE, PYTHON
 from assay.kernels.types import BOOL, TYPES, PointerType, Type, of_number
 
 DEPTH = 40  # calls inside each other
+LOOP_OPTIONS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
 
 
 @dataclass(frozen=True)
@@ -164,13 +165,26 @@ class Walker(Operators):
         name = f.last if isinstance(f, Dotted) else ""
         if name not in ("range", "static_range"):
             self.unsupported("this loop", "loop over range, tl.range, tl.static_range or a tuple")
-        args = [self.expr(a, env) for a in s.iter.args]
-        lo, hi, step = {1: lambda: (0, args[0], 1), 2: lambda: (*args, 1), 3: lambda: tuple(args)}[len(args)]()
+        lo, hi, step = self._bounds(s.iter, env)
         self.node = s
         if name == "static_range":
             self._unrolled(s, list(range(*(self.number(x) for x in (lo, hi, step)))), env)
         else:
             self.loop(s, (lo, hi, step), env)
+
+    def _bounds(self, call: ast.Call, env: Env) -> tuple[Any, Any, Any]:
+        """(start, end, step) of range(end), range(start, end), range(start, end, step), where tl.range also takes names."""
+        found = dict(zip(("arg1", "arg2", "step"), (self.expr(a, env) for a in call.args), strict=False))
+        for k in call.keywords:
+            if k.arg in ("arg1", "arg2", "step") and k.arg not in found:
+                found[k.arg] = self.expr(k.value, env)
+            elif k.arg not in LOOP_OPTIONS:
+                self.wrong(f"a loop has no option {k.arg}, or has it twice; it has arg1, arg2, step, {', '.join(LOOP_OPTIONS)}")
+        if "arg1" not in found or len(call.args) > 3:
+            self.wrong("a range has one to three bounds: end; start, end; start, end, step")
+        if found.get("arg2") is None:
+            return 0, found["arg1"], 1 if found.get("step") is None else found["step"]
+        return found["arg1"], found["arg2"], 1 if found.get("step") is None else found["step"]
 
     def _unrolled(self, s: ast.For, items: Sequence[Any], env: Env) -> None:
         for item in items:
@@ -396,7 +410,9 @@ class Walker(Operators):
         """A function of triton.language by its name."""
         from assay.kernels.numerics import FUNCTIONS
 
-        f = FUNCTIONS.get(name)
+        if dotted and dotted.split(".")[0] not in ("triton", "builtins", "math"):
+            self.unsupported(f"{dotted}", "only functions of this file and of triton.language are read: put it into this file")
+        f = FUNCTIONS.get(dotted) or FUNCTIONS.get(name)
         if f is None:
             self.unsupported(
                 f"{dotted or name}", "it is no function of triton.language that is known here, and none of this file"

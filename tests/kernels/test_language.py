@@ -62,6 +62,13 @@ PROVEN = [
     "p = x_ptr + n - 1\nfor k in range(n):\n    tl.load(p)\n    p -= 1",
     "for k in range(n - 1, -1, -1):\n    tl.load(x_ptr + k)",
     "for k in tl.static_range(3):\n    tl.load(x_ptr + k, mask=k < n)",
+    "for k in tl.range(n - 1, -1, step=-1):\n    tl.load(x_ptr + k)",
+    "for k in tl.range(0, arg2=n, num_stages=2, step=B):\n    tl.load(x_ptr + k + i, mask=k + i < n)",
+    "tl.load(x_ptr + min(i, n - 1))",
+    "tl.load(x_ptr + max(i - 7, 0, i - 9))",
+    "tl.load(x_ptr + tl.sum(i // 8, 0, True))",
+    "v = tl.argmax(i, 0, False)\ntl.load(x_ptr + v, mask=v < n)",
+    "v, k = tl.max(i, 0, return_indices=True)\ntl.load(x_ptr + k, mask=k < n)",
     "k = 0\nwhile k < n:\n    tl.load(x_ptr + k)\n    k += 1",
     "k = pid\nwhile k < n:\n    tl.load(x_ptr + k)\n    k += tl.num_programs(0)",
     "k = n\nwhile k > 0:\n    k -= 1\n    tl.load(x_ptr + k)",
@@ -127,10 +134,15 @@ REFUTABLE = [
     ("q = tl.make_block_ptr(x_ptr, (n,), (1,), (pid * B,), (B,), (0,))\ntl.load(q)", "bounds"),
     ("q = tl.make_block_ptr(x_ptr, (n + 1,), (1,), (pid * B,), (B,), (0,))\ntl.load(q, boundary_check=(0,))", "bounds"),
     ("tl.atomic_add(x_ptr + i, 1.0, mask=i <= n)", "bounds"),
+    ("for k in tl.range(n - 1, -1, step=-1):\n    tl.load(x_ptr + k + 1)", "bounds"),
+    ("for k in tl.static_range(B, 0, step=-1):\n    tl.load(x_ptr + k, mask=k <= n)", "bounds"),
+    ("if pid == 0:\n    tl.store(x_ptr + min(i, n - 1), 1.0)", "race"),  # Python's min takes the smaller of two
 ]  # fmt: skip
 
 OPEN = [
     "k = 1 << (pid & 31)\ntl.load(x_ptr + k, mask=k < n)",  # 1 << 31 is negative
+    "tl.load(x_ptr + i, mask=tl.view(i, B) < n)",  # in any order
+    "tl.load(x_ptr + i, mask=tl.reshape(i, [B], can_reorder=True) < n)",
     "k = 1 << s\ntl.load(x_ptr + k, mask=k < n)",
     "x = tl.load(x_ptr)\no = x.to(tl.int32)\ntl.load(x_ptr + o, mask=(o >= 0) & (o * 2 < n * 3))",
     "lo = 0\nhi = n\nwhile lo < hi:\n    mid = (lo + hi) // 2\n"
@@ -160,6 +172,7 @@ def test_undecided_is_said(body: str) -> None:
 
 
 @pytest.mark.parametrize(("body", "error", "says"), [
+    ("for k in tl.range(0, n, steps=2):\n    pass", UserError, r"a loop has no option steps, .* arg1, arg2, step"),
     ("tl.foo(i)", Unsupported, r"kernel.py:20: triton.language.foo is not understood"),
     ("tl.load(x_ptr + i.to(tl.pointer_type))", UserError, r"kernel.py:20"),
     ("x = [k for k in range(3)]", Unsupported, r"kernel.py:20: `ListComp` is not understood"),
@@ -239,3 +252,43 @@ def test_the_counter_of_a_loop_must_not_wrap_after_its_last_iteration(loop: str,
     """The machine adds the step and then compares: 2**31 - 1024 + 1024 is negative, and less than n."""
     found = proof(f"for k in {loop}:\n    tl.load(x_ptr + k)", n)
     assert found.verdict.kind == verdict, str(found)
+
+
+MODULE = """import triton
+import triton.language as tl
+from elsewhere import swizzle2d
+
+@triton.jit
+def place(x):
+    return x
+
+FOUR = tl.constexpr(4)
+SIX, SEVEN = 6, 7
+{more}
+
+@triton.jit
+def kernel(x_ptr):
+    tl.store(x_ptr + {offset}, 1.0)
+"""
+
+
+@pytest.mark.parametrize(("more", "offset", "says"), [
+    ("", "FOUR", ""),
+    ("", "place(3)", ""),
+    ("", "SIX", "unknown name 'SIX'"),
+    ("FOUR = tl.constexpr(number_of_places())", "FOUR", "unknown name 'FOUR'"),
+    ("if larger():\n    FOUR = tl.constexpr(40)", "FOUR", "unknown name 'FOUR'"),
+    ("FOUR += 1", "FOUR", "unknown name 'FOUR'"),
+    ("for FOUR in places():\n    pass", "FOUR", "unknown name 'FOUR'"),
+    ("FOUR = tl.constexpr(5)", "FOUR", ""),
+    ("try:\n    @triton.jit\n    def place(x):\n        return x\nexcept ImportError:\n    pass", "place(3)", "unknown name 'place'"),
+    ("def place(x):\n    return x + 9", "place(3)", "unknown name 'place'"),
+    ("", "swizzle2d(1, 1, 4, 4, 2)[0]", "elsewhere.swizzle2d is not understood"),
+])  # fmt: skip
+def test_what_a_module_may_define_otherwise_has_no_meaning(more: str, offset: str, says: str) -> None:
+    module = read_source(MODULE.format(more=more, offset=offset), "kernel.py")
+    if not says:
+        assert prove_kernel(module, "kernel", grid="1", args=["x_ptr=f32[8]"]).verdict.kind == PROVED
+        return
+    with pytest.raises((UserError, Unsupported), match=says):
+        prove_kernel(module, "kernel", grid="1", args=["x_ptr=f32[8]"])

@@ -281,7 +281,7 @@ def kernel(x_ptr):
     ("FOUR += 1", "FOUR", "unknown name 'FOUR'"),
     ("for FOUR in places():\n    pass", "FOUR", "unknown name 'FOUR'"),
     ("FOUR = tl.constexpr(5)", "FOUR", ""),
-    ("try:\n    @triton.jit\n    def place(x):\n        return x\nexcept ImportError:\n    pass", "place(3)", "unknown name 'place'"),
+    ("try:\n    @triton.jit\n    def place(x):\n        return x\nfinally:\n    pass", "place(3)", "unknown name 'place'"),
     ("def place(x):\n    return x + 9", "place(3)", "unknown name 'place'"),
     ("", "swizzle2d(1, 1, 4, 4, 2)[0]", "elsewhere.swizzle2d is not understood"),
 ])  # fmt: skip

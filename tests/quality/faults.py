@@ -1,23 +1,28 @@
-"""Faults put on purpose into single stages: each is a small change of the real code that a person could make."""
+"""Faults put on purpose into single stages: each is a small change of the real code that a person could make.
+
+Those that a line of one module makes are of the table of mutants (assay/fuzz/mutants/faults); the others break what several
+passes share in one of them only.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 from unittest import mock
 
 from assay.backends.build import FLAGS
-from assay.backends.cpp import folds, nest
 from assay.backends.schedule import fuse
 from assay.core.index import Ix
-from assay.core.lang import E, T, axes, substitute, tensor
+from assay.core.lang import E, T
 from assay.fuzz.campaign import QUICK
+from assay.fuzz.mutants.faults import MUTANTS
 from assay.transforms import rewrite as rewriting
-from assay.transforms import split
-from assay.verify.nests import Axis
 
 # what -ffast-math allows; itself it would also turn off subnormals in the whole process that loads the code
 FAST = ("-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-ffinite-math-only", "-ffp-contract=fast")
@@ -26,11 +31,11 @@ CASES = Path(__file__).parent.parent / "cases" / "faults"
 
 @dataclass(frozen=True)
 class Fault:
-    """What is changed while the fault is on, and the stage that must be named for it."""
+    """What is changed while the fault is on (`planted`), and the stage that must be named for it."""
 
     name: str
     stage: str
-    changes: Callable[[], dict[str, Any]]
+    planted: Callable[[], contextlib.AbstractContextManager[None]]
     flags: tuple[str, ...] = QUICK
 
     @property
@@ -41,10 +46,53 @@ class Fault:
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
         """The fault is in the code inside the block."""
+        with self.planted():
+            yield
+
+
+def patched(changes: dict[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """The names mean something else."""
+
+    @contextlib.contextmanager
+    def planted() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            for target, wrong in self.changes().items():
+            for target, wrong in changes.items():
                 stack.enter_context(mock.patch(target, wrong))
             yield
+
+    return planted
+
+
+def mutant(name: str) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """The functions of the mutant's module run its text; they stay the objects that others have imported."""
+
+    @contextlib.contextmanager
+    def planted() -> Iterator[None]:
+        m = MUTANTS[name]
+        module = ".".join(("assay", *Path(m.file).with_suffix("").parts)).removesuffix(".__init__")
+        importlib.import_module(module)
+        wrong = dict(_codes(compile(m.text, str(m.path), "exec", dont_inherit=True)))
+        every = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+        found = [f for f in every if f.__module__ == module and f.__qualname__ in wrong]
+        assert found, m
+        right = [(f, f.__code__) for f in found]
+        try:
+            for f in found:
+                f.__code__ = wrong[f.__qualname__]
+            yield
+        finally:
+            for f, code in right:
+                f.__code__ = code
+
+    return planted
+
+
+def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
+    """The functions and methods of a module by their names, without what is defined inside a function."""
+    for c in code.co_consts:
+        if isinstance(c, CodeType) and "<" not in c.co_qualname:
+            yield c.co_qualname, c
+            yield from _codes(c)
 
 
 def _rewrite_with(wrong: Callable[[T, tuple[Ix, ...], str], E]) -> Callable[..., Any]:
@@ -73,47 +121,11 @@ def _last_axis_reversed(t: T, idx: tuple[Ix, ...], how: str) -> E:
     return _inline_load(t, (*idx[:-1], t.shape[-1] - 1 - idx[-1]) if idx else idx, how)
 
 
-def _moved_without_its_body(t: T, k: int) -> T:
-    shape = (*t.shape[:k], *t.shape[k + 1 :], t.shape[k])
-    return tensor(shape, lambda *i: substitute(t.body, dict(zip(axes(t.shape), i, strict=True))))
-
-
-def _any_monoid(e: E) -> Any:
-    with mock.patch("assay.core.row.Monoid.is_exact", return_value=True):
-        return _exact_monoid(e)
-
-
-_exact_monoid = split.exact_monoid
-
-
 def _joined_anyhow(self: Any, a: fuse.Group, b: fuse.Group) -> fuse.Group | None:
     kinds = {t.kind for t in (*a.tensors, *b.tensors)}
     if kinds != {"let"} or fuse.loop_shape(a.tensors[0]) != fuse.loop_shape(b.tensors[0]):
         return None
     return fuse.Group(a.tensors + b.tensors, a.sources + b.sources, tuple(dict.fromkeys(a.local + b.local)))
-
-
-_cut = nest.cut
-
-
-def _without_tails(*args: Any, **options: Any) -> Axis:
-    axis = _cut(*args, **options)
-    whole = tuple(p for p in axis.pieces if not p.is_tail)
-    return Axis(axis.n, whole) if whole and whole[0].lanes > 1 else axis
-
-
-_declare = folds.declare
-
-
-def _from_zero(p: Any, v: Any) -> Any:
-    accs = _declare(p, v)
-    lines = p.block.lines
-    names = {n for a in accs for n in a.texts}
-    for k, line in enumerate(lines):
-        declared = line.partition("=")[0]
-        if declared.split(" ")[-1] in names:
-            lines[k] = f"{declared}={{}};"
-    return accs
 
 
 def fault(name: str) -> Fault:
@@ -122,23 +134,20 @@ def fault(name: str) -> Fault:
 
 
 FAULTS = (
-    Fault("inline reads transposed", "inline", lambda: {"assay.transforms.inline.rewrite": _rewrite_with(_axes_swapped)}),
+    Fault("inline reads transposed", "inline", patched({"assay.transforms.inline.rewrite": _rewrite_with(_axes_swapped)})),
     Fault("inline drops the guard of a pad", "inline",
-          lambda: {"assay.transforms.inline.rewrite": _rewrite_with(_guard_dropped)}),
+          patched({"assay.transforms.inline.rewrite": _rewrite_with(_guard_dropped)})),
     Fault("views are composed in the wrong order", "compose_views",
-          lambda: {"assay.transforms.views.rewrite": _rewrite_with(_axes_swapped)}),
+          patched({"assay.transforms.views.rewrite": _rewrite_with(_axes_swapped)})),
     Fault("views are composed with a reversed axis", "compose_views",
-          lambda: {"assay.transforms.views.rewrite": _rewrite_with(_last_axis_reversed)}),
-    Fault("a check is dropped without proof", "propagate_indices",
-          lambda: {"assay.transforms.indices.is_const": lambda e, value: True}),
-    Fault("a layout is changed and its body is not", "choose_layout",
-          lambda: {"assay.transforms.layout._move_last": _moved_without_its_body}),
-    Fault("float sums are split", "schedule", lambda: {"assay.transforms.split.exact_monoid": _any_monoid}),
+          patched({"assay.transforms.views.rewrite": _rewrite_with(_last_axis_reversed)})),
+    Fault("a check is dropped without proof", "propagate_indices", mutant("every check is taken for proved")),
+    Fault("a layout is changed and its body is not", "choose_layout", mutant("the body of a changed layout is not permuted")),
+    Fault("float sums are split", "schedule", mutant("float sums are split into lanes")),
     Fault("a kernel reads what it computes", "nest",
-          lambda: {"assay.backends.schedule.fuse.Decisions._joined": _joined_anyhow,
-                   "assay.backends.cpp._check_order": lambda program, plan: None}),
-    Fault("the last elements of a row are not computed", "nest", lambda: {"assay.backends.cpp.nest.cut": _without_tails}),
-    Fault("folds start from 0", "cpp",
-          lambda: {"assay.backends.cpp.folds.declare": _from_zero}),
-    Fault("g++ may reorder and forget NaN", "cpp", dict, (*FLAGS, *FAST)),
+          patched({"assay.backends.schedule.fuse.Decisions._joined": _joined_anyhow,
+                   "assay.backends.cpp._check_order": lambda program, plan: None})),
+    Fault("the last elements of a row are not computed", "nest", mutant("the elements behind the last vector are not computed")),
+    Fault("folds start from 0", "cpp", mutant("the first values of a fold are zeros")),
+    Fault("g++ may reorder and forget NaN", "cpp", contextlib.nullcontext, (*FLAGS, *FAST)),
 )  # fmt: skip

@@ -51,6 +51,7 @@ def test_every_fault_is_found_and_shrunk(tmp_path: Path, monkeypatch: pytest.Mon
                                          capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     """Within WITHIN programs from seed 0, to at most SMALL operators, with the stage of the fault named."""
     rows = []
+    monkeypatch.setattr(campaign, "BATCH", 10)  # every finding of a batch is shrunk
     for fault in FAULTS:
         monkeypatch.setattr(campaign, "FLAGS", fault.flags)
         monkeypatch.setattr(campaign, "QUICK", fault.flags)

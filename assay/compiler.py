@@ -176,7 +176,7 @@ class Compiled:
                 key = (*key, sharing(found.captured, tensors))
                 found = self.entries.get(key)
             if found is None:
-                found = self._compile(args, kwargs, leaf_names(self.function, args, kwargs), leaves)
+                found = self._compile(args, kwargs, leaf_names(self.function, args, kwargs), leaves, tensors)
                 self.entries.setdefault(key[:2], found)
                 if found.mutates:
                     self.entries[(*key[:2], sharing(found.captured, tensors))] = found
@@ -217,7 +217,8 @@ class Compiled:
                           for name, x in zip(names, leaves, strict=True))  # fmt: skip
         return SizedEntry(sized, code, described, why, seconds, Links(sized.stages), self.derivatives, nests)
 
-    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any]) -> Entry:
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], leaves: list[Any],
+                 tensors: list[Tensor]) -> Entry:  # fmt: skip
         described = tuple(f"{name}: {describe(x)}" for name, x in zip(names, leaves, strict=True))
         self._refuse_more(described)
         start = time.perf_counter()
@@ -225,13 +226,19 @@ class Compiled:
         captured_at = time.perf_counter()
         with ieee(), uncollected():
             stages = optimise(lower(captured.graph))
-            optimised_at = time.perf_counter()
-            links = Links(stages)
-            executable = build(stages[-1].program, backend=self.backend, tune=self.tune, meanwhile=links.prove)
-        end = time.perf_counter()
+        optimised_at = time.perf_counter()
+        links = Links(stages)
+
+        def make() -> Executable:
+            with ieee(), uncollected():
+                return build(stages[-1].program, backend=self.backend, tune=self.tune, meanwhile=links.prove)
+
         self._misses += 1
-        seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at, "backend": end - optimised_at}
-        return Entry(captured, stages, executable, described, links, self.derivatives, seconds)
+        seconds = {"capture": captured_at - start, "transform": optimised_at - captured_at}
+        entry = Entry(captured, stages, make, described, links, self.derivatives, seconds)
+        if not entry.concerns(tensors):
+            _ = entry.executable  # compiled now; a call that is recorded runs the forward of a partition instead
+        return entry
 
     def _build_derivative(self, program: Program) -> Executable:
         """A derivative of an entry, compiled as the entry is."""

@@ -11,6 +11,7 @@ Which entry a call gets, and when one is compiled, is decided in compiler.py.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -80,11 +81,12 @@ class Entry:
 
     `stages` are the programs from lowering to what the backend got, `seconds` the time of each step, `fast` whether a
     call is: arrays in, executable, arrays out; then `bound` says for each input which argument it is, or its memory.
+    `make` builds the executable, when it is first needed: a call that is recorded runs another one, the partition's forward.
     """
 
     captured: Captured
     stages: list[Stage]
-    executable: Executable
+    make: Callable[[], Executable]
     described: tuple[str, ...]
     passes: Links
     derivatives: Derivatives
@@ -101,6 +103,13 @@ class Entry:
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
         self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
         self.single = self.fast and c.structure == LEAF
+
+    @cached_property
+    def executable(self) -> Executable:
+        start = time.perf_counter()
+        made = self.make()
+        self.seconds.setdefault("backend", time.perf_counter() - start)
+        return made
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -134,10 +143,10 @@ class Entry:
         p = self.stages[0].program
         if self.sizes is not None:
             p = bind(p, {s.name: self.at[s.name] for s in p.sizes})
-        compiled: dict[Program, Executable] = {p: self.executable}
+        compiled: dict[Program, Executable] = {}
 
         def backend(program: Program) -> Callable[[list[Any]], Any]:
-            found = compiled.get(program)
+            found = self.executable if program is p else compiled.get(program)
             if found is None:
                 found = compiled.setdefault(program, self.derivatives.build(program))
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
@@ -234,7 +243,7 @@ class SizedEntry:
             if len(self.served) >= SERVED:
                 self.earlier, self.served = self.hits, {}
             captured = at_sizes(self.sized.captured, sizes)
-            found = self.served[key] = Entry(captured, list(self.sized.stages), executable, self.described, self.passes,
+            found = self.served[key] = Entry(captured, list(self.sized.stages), lambda: executable, self.described, self.passes,
                                              self.derivatives, self.seconds, sizes=self.sized.sizes, at=sizes)  # fmt: skip
         return found
 

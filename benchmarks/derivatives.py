@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from assay.core.lang import Program, T, input, order
+from assay.fuzz.differences import FUNCTIONAL, differentiable, one_sample
 from assay.semantics.tangent import tangent
 from assay.semantics.work import total_work
 from assay.transforms.adjoint import adjoint
-from tests.semantics.differences import FUNCTIONAL, differentiable, one_sample
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ intervals   the interval of an integer scalar expression holds its values, whate
 prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
 validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
 nests       a scheduled program that was made wrong at one place is not proved (audit_nests.py)
+slopes      the column `lin` of a scalar function, against differences
+derivatives gradients and tangents against differences, halves of a joint program, the engine (audit_derivatives.py)
 """
 
 from __future__ import annotations
@@ -399,12 +401,30 @@ def audit_nests(seed: int) -> Contradiction | None:
     return None if found is None else Contradiction("validator", found)
 
 
+def audit_slopes(seed: int) -> Contradiction | None:
+    """The slope of one scalar function."""
+    from assay.fuzz.audit_derivatives import wrong_slope
+
+    found = wrong_slope(seed)
+    return None if found is None else Contradiction(*found)
+
+
+def audit_derivatives(seed: int) -> Contradiction | None:
+    """One gradient, made in two ways."""
+    from assay.fuzz.audit_derivatives import wrong_derivative
+
+    found = wrong_derivative(seed)
+    return None if found is None else Contradiction(*found)
+
+
 # what other parts rest on is asked first
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
-    "nests": audit_nests,
+    "nests": audit_nests, "slopes": audit_slopes, "derivatives": audit_derivatives,
 }  # fmt: skip
-SHARE = {"index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4}  # questions to each part in a round
+SHARE = {  # questions to each part in a round
+    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "derivatives": 40,
+}  # fmt: skip
 
 
 def audit(part: str, count: int, seed: int) -> Contradiction | None:

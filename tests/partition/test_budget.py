@@ -8,6 +8,7 @@ import pytest
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.lang import input, load, op, program, tensor
+from assay.fuzz.chains import chain
 from assay.partition import peak as peak_
 from assay.partition.budget import frontier, within
 from assay.partition.joint import Joint, joint_program, rejoined
@@ -15,7 +16,6 @@ from assay.partition.peak import footprint, within_peak
 from assay.partition.prices import PICOSECONDS, Costs, costs, cut, save_all, save_none
 from tests.partition.flows import subsets
 from tests.partition.graphs import mlp, transformer
-from tests.transforms.random_chains import chain
 
 
 def best(c: Costs, limit: int) -> float:

@@ -12,6 +12,7 @@ from assay.backends.cpp import compile_many
 from assay.core import dtypes as dt
 from assay.core.errors import InternalError, UserError
 from assay.core.lang import Program, T, input, let, load, op, order, program, tensor
+from assay.fuzz.chains import chain
 from assay.partition.joint import Joint, Split, joint_program, rejoined, split
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import RequireError, run
@@ -20,7 +21,6 @@ from assay.transforms.pipeline import optimise
 from assay.verify.bounds import prove
 from tests.partition.flows import subsets
 from tests.partition.graphs import apply, gelu_program, mlp
-from tests.transforms.random_chains import chain
 
 Values = dict[str, np.ndarray]
 

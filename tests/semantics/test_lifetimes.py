@@ -54,7 +54,7 @@ def test_what_is_read_late_is_made_late() -> None:
 
 
 def test_an_order_is_one_of_the_program() -> None:
-    from tests.transforms.random_chains import chain
+    from assay.fuzz.chains import chain
 
     for seed in range(20):
         p = chain(seed).program

@@ -1,7 +1,8 @@
 """One process, one mutant: every check of the compiler is run under it until one of them says that something is wrong.
 
     torch        the meaning of operators against PyTorch's (for mutants of it)
-    audit        questions to the simplifier, the intervals and the prover, whose answers are found by evaluating every point
+    audit        questions to the simplifier, the intervals and the prover, whose answers are found by evaluating every point;
+                 gradients against differences and against each other (for mutants of derivatives)
     proof        the obligations of random programs after each pass, and each pass against the program before it, for all inputs
     comparison   every stage of the same programs against the meaning, bit for bit, as they are run
 
@@ -30,6 +31,7 @@ Tell: TypeAlias = Callable[[str], None]
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
+DERIVATIVES = frozenset(("slopes", "tangent", "adjoint", "partition", "autograd"))  # parts that these audits are about
 BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
 PLANS, SMALL = 12, 6  # random ones of each core program of so many tensors at most
 SCALAR = 1  # the random plan without vectors, for all of them
@@ -61,11 +63,13 @@ class Outcome:
         return bool(self.by)
 
 
-def _by_audit(first: int, tell: Tell) -> Outcome | None:
+def _by_audit(mutant: Mutant, first: int, tell: Tell) -> Outcome | None:
     from assay.fuzz.audit import AUDITS, audit
     from assay.fuzz.oracle import Judged, draw_many_arrays
 
     for part in AUDITS:
+        if part in ("slopes", "derivatives") and DERIVATIVES.isdisjoint(mutant.part.split("|")):
+            continue  # a core program that is broken is seen sooner by what follows
         tell(part)
         found = audit(part, AUDITED, first)
         if found is not None:
@@ -240,7 +244,7 @@ def _search(mutant: Mutant, programs: int, files: Sequence[Path], trials: int, k
     if mutant.part == "operators" and (found := _by_torch(mutant)) is not None:
         return found
     for first in range(0, programs, BATCH):
-        if (found := _by_audit(first // BATCH * AUDITED, tell)) is not None:
+        if (found := _by_audit(mutant, first // BATCH * AUDITED, tell)) is not None:
             return found
         for by, part, judge in (("proof", "validator", Proofs), ("comparison", "cpp", Judge)):
             tell(part)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.core import dtypes as dt
-from assay.core.index import ix
-from assay.core.lang import E, Program, T, const, fold, input, load, op, program, tensor
+from assay.core.index import Ix, ix
+from assay.core.lang import E, Program, T, const, fold, folds, index, input, load, op, program, select, tensor
 from assay.core.operators import OPERATORS
+from assay.fuzz.differences import STEP, Point, evaluate
 from assay.transforms.rewrite import rewrite
-from tests.semantics.differences import STEP, Point, evaluate
 
 ELEMENTS = 60
 
@@ -207,10 +207,46 @@ def _nested(c: Chain, t: T) -> T | None:
     return tensor(t.shape[:-2], lambda *i: fold(n, const(0.2, dt.f64), lambda a, r: inner(a, i, r) * 0.9))
 
 
+def _average(c: Chain, t: T) -> T | None:
+    """The square of a moving average: a linear recurrence, whose result is used twice."""
+    if not t.shape:
+        return None
+
+    def body(*i: Ix) -> E:
+        average = fold(t.shape[-1], const(0.3, dt.f64), lambda a, r: a * 0.5 + load(t, *i, r))
+        return average * average
+
+    return tensor(t.shape[:-1], body)
+
+
+def _coupled(c: Chain, t: T) -> T | None:
+    """Two accumulators, of which the one that is returned reads the other one, and this one the tensor."""
+    if not t.shape:
+        return None
+
+    def body(*i: Ix) -> E:
+        start = const(0.1, dt.f64), const(0.2, dt.f64)
+        return folds(t.shape[-1], start, lambda a, b, r: (a * 0.5 + op("sin", load(t, *i, r)), b * 0.7 + a * 0.3))[1]
+
+    return tensor(t.shape[:-1], body)
+
+
+def _pieces(c: Chain, t: T) -> T | None:
+    """One value under two conditions that have nothing to do with each other."""
+    if not t.shape:
+        return None
+
+    def body(*i: Ix) -> E:
+        x = load(t, *i)
+        return select(x > 0.4, x * x, const(0.16, dt.f64)) + select(op("lt", index(i[-1]), 2), x * 3.0, const(0, dt.f64))
+
+    return tensor(t.shape, body)
+
+
 LINKS: list[Callable[[Chain, T], T | None]] = [
     _smooth, _permute, _reshape, _flip, _roll, _slice, _pad, _windows, _cat, _choose, _gather, _add_at, _set_at, _multiply_at,
     _scaled, _outer, _total, _product, _largest, _first_largest, _softmax, _running_sum, _running_product, _running_largest,
-    _product_of_matrices, _deviations, _recurrence, _nested,
+    _product_of_matrices, _deviations, _recurrence, _nested, _average, _coupled, _pieces,
 ]  # fmt: skip
 
 

@@ -128,3 +128,4 @@ def points(o: Operator, arguments: tuple[Any, ...], count: int = 1) -> Iterator[
 
 
 FUNCTIONAL = [o for o in OPERATORS.values() if o.inplace_of is None]
+SLOPED = [o for o in FUNCTIONAL if o.name not in ("detach.default", "round.decimals")]  # detach is said to have no derivative

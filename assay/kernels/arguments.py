@@ -124,9 +124,9 @@ class _Reader:
 
     def _tensor(self, name: str, found: re.Match[str]) -> Tensor:
         what = f"--arg {name}"
-        dims = tuple(self.expression(_parsed(d, what), what) for d in found["dims"].split(",") if d.strip())
+        dims = tuple(self.expression(d, what) for d in _listed(found["dims"], what))
         if found["strides"] is not None:
-            strides = tuple(self.expression(_parsed(d, what), what) for d in found["strides"].split(","))
+            strides = tuple(self.expression(d, what) for d in _listed(found["strides"], what))
             if len(strides) != len(dims):
                 raise UserError(f"{what}: {len(dims)} dimensions, {len(strides)} strides")
             count = tm.poly(1)
@@ -237,6 +237,12 @@ def _parsed(text: str, what: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         raise UserError(f"{what}: {text.strip()!r} is no expression") from None
+
+
+def _listed(text: str, what: str) -> list[ast.expr]:
+    """The expressions between commas."""
+    made = _parsed(f"[{text}]", what)
+    return made.elts if isinstance(made, ast.List) else [made]
 
 
 def _literal(tree: ast.expr) -> Any:

@@ -20,6 +20,7 @@ from assay.kernels.terms import Leaf, Poly, Substitution
 from assay.kernels.types import I64, PointerType, Type
 from assay.kernels.walker import Env, Poison, Walker
 
+MOST = 1 << 64  # iterations of a while loop
 UNROLL = 4  # loops of at most this many iterations are run one by one
 UNROLL_AT_MOST = 128  # ... and of this many where what they carry has no other form
 
@@ -89,8 +90,8 @@ class Loops(Walker):
         return self.constant(0, self.common(a, b))
 
     def while_(self, node: ast.While, env: Env) -> None:
-        at = leaf_of(tm.fresh(f"iteration of line {node.lineno}", 0, (1 << 31) - 1, "iteration"))
-        ended = tm.fresh(f"iterations of line {node.lineno}", 0, (1 << 31) - 1, "iteration")
+        at = leaf_of(tm.fresh(f"iteration of line {node.lineno}", 0, MOST, "iteration"))
+        ended = tm.fresh(f"iterations of line {node.lineno}", 0, MOST, "iteration")
         saved = self.path, self.path_needs
         try:
             after = self._carried(node, env, at, {}, node.test)

@@ -217,6 +217,12 @@ def test_wrong_descriptions(args: tuple[str, ...], grid: str, assume: tuple[str,
         proof("tl.load(x_ptr)", *args, grid=grid, assume=assume)
 
 
+def test_a_while_loop_may_run_longer_than_int32_counts() -> None:
+    body = "k = pid.to(tl.int64)\nwhile k < s:\n    tl.load(x_ptr + k)\n    k += 1"
+    assert proof(body, "s=i64 1..2**33", "x_ptr=f32[2**31]").verdict.kind != PROVED
+    assert proof(body, "s=i64 1..2**33", "x_ptr=f32[max(s, m)]").verdict.kind == PROVED
+
+
 def test_masks_that_can_go_are_named() -> None:
     p = proof("k = pid * 8 + i\ntl.load(f_ptr + k, mask=(k < m) & (k < n))", "n=m", grid="cdiv(m, 8)")
     assert p.obligations[0].mask == ()

@@ -17,9 +17,9 @@ from assay.fuzz.shrink import MOST_TRIALS, shrink
 from assay.fuzz.worker import Judge, Worker
 from assay.verify.verdict import NOTHING_RAN, OK
 
-BATCH = 800  # programs in one C++ file, which have the functions of named rows in common
+BATCH = 1000  # programs in one C++ file, which have the functions of named rows in common
 LOST_TRIALS, LOST_LIMIT = 20, 10.0  # to shrink a program that ends or holds its process; seconds until it counts as hanging
-PINNED, PINNED_EVERY = 20, 800  # of so many programs the first 20 are compiled as users' programs are, every stage run
+PINNED, PINNED_EVERY = 25, 1000  # of so many programs the first 25 are compiled as users' programs are, every stage run
 QUICK = (*FLAGS, "-O0", "-DAI=static inline", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "--param", "ggc-min-expand=1000", "--param", "ggc-min-heapsize=1000000")  # fmt: skip
 

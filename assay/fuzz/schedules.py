@@ -17,7 +17,7 @@ from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Cost
 from assay.backends.schedule.decide import Candidate, assemble
-from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse
+from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse, leads_inside
 from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.schedule.signature import Local
 from assay.backends.schedule.space import Choice
@@ -85,9 +85,12 @@ class _Chance(Model):
 
     def _has_schedule(self, tensors: tuple[T, ...], local: Local) -> bool:
         """Whether the row buffers can be filled by the plain schedule, which asks the least of them."""
-        if not self.fillable(tensors, local):
+        if not self.fits(local) or not leads_inside(tensors, local):
             return False
-        return illegal(Placement(Kernel(tensors, local=local)), Schedule(), self.machine.lanes) is None
+        p = Placement(Kernel(tensors, local=local))
+        axes = frozenset(a for a in p.axes if a)
+        known = all(v.within <= axes for v in p.values if v.op == "fill")  # rows are filled where only axes are known
+        return known and illegal(p, Schedule(), self.machine.lanes) is None
 
 
 @cache

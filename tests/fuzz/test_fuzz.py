@@ -356,8 +356,8 @@ def test_a_plan_is_drawn_from_its_number_and_nothing_else() -> None:
 
 
 def test_one_program_in_forty_is_compiled_as_those_of_users_are() -> None:
-    assert [(r.start, r.stop, campaign.pinned(r.start)) for r in campaign.batches(range(1550, 2500))] == [
-        (1550, 1600, False), (1600, 1620, True), (1620, 2400, False), (2400, 2420, True), (2420, 2500, False),
+    assert [(r.start, r.stop, campaign.pinned(r.start)) for r in campaign.batches(range(1950, 3500))] == [
+        (1950, 2000, False), (2000, 2025, True), (2025, 3000, False), (3000, 3025, True), (3025, 3500, False),
     ]  # fmt: skip
     assert sum(map(campaign.pinned, range(20_000))) == 500
     assert list(campaign.batches(range(3, 3))) == []

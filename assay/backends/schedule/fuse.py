@@ -145,9 +145,12 @@ class Model:
 
     def fillable(self, tensors: tuple[T, ...], local: Local) -> bool:
         """Whether the row buffers fit the cache and are filled, with rows that exist, where only axes are known."""
+        return self.fits(local) and self.summary(tensors, local).fillable and leads_inside(tensors, local)
+
+    def fits(self, local: Local) -> bool:
+        """Whether the row buffers fit the cache."""
         room = self.machine.l2 // 4
-        fits = all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
-        return fits and self.summary(tensors, local).fillable and leads_inside(tensors, local)
+        return all(lang.size_of(t) // max(1, math.prod(t.shape[:lead])) <= room for t, lead in local)
 
     def seconds(self, tensors: tuple[T, ...], local: Local = ()) -> float:
         """The time of the best schedule of the coarse space; infinite where the row buffers cannot be filled."""

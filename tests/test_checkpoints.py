@@ -10,7 +10,7 @@ import pytest
 
 import assay
 import assay.nn.functional as F
-from assay.autograd import grad
+from assay.autograd import BackwardError, grad
 from assay.core.errors import UserError
 
 
@@ -116,6 +116,46 @@ def test_45_what_is_kept_falls_with_the_segments_and_rises_again() -> None:
     found = {s: kept(assay.checkpoint_sequential(fs, s, x)) for s in (1, 2, 4, 8, 16, None)}
     assert found[1] > found[2] > found[4] < found[16]
     assert found[None] < found[4]  # growing segments: the last, which is kept whole, is the shortest
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 5, 30])
+def test_47_a_chain_with_slots_has_the_same_gradients_and_holds_no_more_states(slots: int) -> None:
+    fs, x = layers(11), leaf(4, 6, seed=52)
+    wrt = [x, *(f.weight for f in fs)]
+    plain = x
+    for f in fs:
+        plain = f(plain)
+    y = assay.checkpoint_sequential(fs, None, x, slots=slots)
+    chain = y.grad_fn.ctx.chain
+    assert bits([y]) == bits([plain])
+    assert bits(grad(y.sum(), wrt)) == bits(grad(plain.sum(), wrt))
+    assert chain.most <= slots
+
+
+def test_a_weight_of_several_steps_has_the_sum_in_eagers_order() -> None:
+    w, x = leaf(6, 6, seed=1), leaf(3, 6)
+    fs = [lambda x: (x @ w).tanh()] * 6
+    plain = x
+    for f in fs:
+        plain = f(plain)
+    y = assay.checkpoint_sequential(fs, None, x, slots=2)
+    wanted = bits(grad(plain.sum(), (x, w)))
+    assert bits(grad(y.sum(), (x, w), retain_graph=True)) == wanted
+    with pytest.raises(BackwardError, match="its states were let go"):
+        y.sum().backward()
+    assay.checkpoint_sequential(fs, None, x, slots=2).sum().backward()
+    assert bits([x.grad, w.grad]) == wanted
+
+
+def test_what_a_chain_with_slots_cannot_do_it_says() -> None:
+    x = leaf(3)
+    with pytest.raises(UserError, match="choose one of the two"):
+        assay.checkpoint_sequential([assay.exp], 1, x, slots=2)
+    with pytest.raises(assay.Unsupported, match="must give one tensor, change none"):
+        assay.checkpoint_sequential([lambda x: F.dropout(x, 0.5)], None, x, slots=2)
+    y = assay.checkpoint_sequential([assay.exp, assay.sin], None, x, slots=2)
+    with pytest.raises(assay.Unsupported, match="not differentiated again"):
+        grad(y.sum(), x, create_graph=True)
 
 
 def test_nothing_to_do_and_wrong_arguments() -> None:

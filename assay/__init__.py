@@ -1,4 +1,4 @@
-"""Assay: a reference tensor compiler that proves its own work, and a differential tester for everybody else's.
+"""Assay: a reference tensor compiler that proves its own work.
 
     x = assay.tensor([[1.0, -2.0]]); F = assay.nn.functional
     g = assay.compile(lambda x: F.relu(x).sum(-1))         # compiled C++, the bits of eager evaluation

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def check(f: Callable[..., Any] | Program, *args: Any, backend: str = "cpp", inp
     varied = {k for k, s in enumerate(examined.captured.sources) if s.kind == "argument"}
     actual = examined.actual_inputs()
     tried = [actual] + [[d if k in varied else a for k, (a, d) in enumerate(zip(actual, xs, strict=True))] for xs in drawn]
-    return compare(examined.program, layers, tried, shrink=shrink)
+    return replace(compare(examined.program, layers, tried, shrink=shrink), given=True)
 
 
 def check_program(p: Program, *, backend: str = "cpp", inputs: int = 10, seed: int = 0, shrink: bool = True) -> Report:
@@ -277,7 +277,9 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
     sections.append(("kernels", kernels_text(executable)))
     sections.append(("obligations", str(proof)))
     seconds = {s.name: s.seconds for s in stages} | dict(getattr(executable, "timings", {}))
-    sections.append(("time", "\n".join(f"{k:24} {v * 1e3:8.2f} ms" for k, v in seconds.items())))
+    built = "g++" if seconds.get("g++") else "g++ (in the cache)"
+    labels = {"choose": "choose schedules", "stored": "read from the cache", "g++": built}
+    sections.append(("time", "\n".join(f"{labels.get(k, k):24} {v * 1e3:8.2f} ms" for k, v in seconds.items())))
     data = {
         "verdict": str(proof.verdict), "exit_code": proof.verdict.exit_code,
         "obligations": proof.to_json()["obligations"], "seconds": seconds,

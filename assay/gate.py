@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay.backends.build import compiler
 from assay.backends.schedule import choose
 from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.target import host
@@ -121,8 +122,10 @@ def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False,
     """(exit code, differences, number of cases).  With `accept` the baseline is rewritten and nothing fails.
 
     Exit code 1 for any difference, NOTHING_RAN where there is no case.  Raises UserError where the baseline is missing
-    or damaged.
+    or damaged, Unsupported where the backend needs a compiler that is not there.
     """
+    if backend == "cpp":
+        compiler()  # without one every case would be a difference
     after = collect(paths, backend=backend)
     if not after:
         return NOTHING_RAN, [], 0

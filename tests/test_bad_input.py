@@ -71,6 +71,8 @@ ODD_BOOLS = np.frombuffer(bytes([0, 1, 2, 255]), np.uint8).view(np.bool_)  # byt
         (lambda: assay.tensor(["a"]), "unknown dtype"),
         (lambda: X << 1, "bitwise_left_shift.Tensor_Scalar(f32[3, 4], int 1): not defined on f32; allowed: int"),
         (lambda: X[0.5], "float"),
+        (lambda: assay.show(assay.trace(F.relu, X)), "show() prints a program, not Graph; a graph is printed by print()"),
+        (lambda: assay.lower(F.relu), "lower() takes a graph, not function: assay.lower(assay.trace(f, *args))"),
         (lambda: X[assay.tensor([9])], "index out of bounds: 0 <= 9 < 3 (index.Tensor, dimension 0"),
         (lambda: X[5], "5"),
     ],
@@ -87,7 +89,12 @@ def test_the_message_says_what_is_allowed(wrong: Callable[[], Any], words: str) 
     [
         (lambda: assay.ops.frobnicate(X), "unknown operator 'frobnicate'"),
         (lambda: assay.ops.add.Nonsense(X, X), "add has no overload 'Nonsense'; it has: Scalar, Tensor"),
-        (lambda: X.frobnicate(), "Tensor has no attribute or operator 'frobnicate'"),
+        (lambda: X.frobnicate(), "Tensor has no attribute or operator 'frobnicate'; `assay ops` lists the operators"),
+        (lambda: X.softmx, "Tensor has no attribute or operator 'softmx'; did you mean: softmax, log_softmax"),
+        (lambda: F.rellu, "module 'assay' has no attribute 'rellu'; did you mean: relu"),
+        (lambda: assay.nn.Linear, "module 'assay' has no attribute 'nn.Linear'; layers are functions of their weights"),
+        (lambda: assay.optim, "module 'assay' has no attribute 'optim'; update the weights in place"),
+        (lambda: X.cuda(), "tensors live in the memory of the CPU"),
     ],
 )
 def test_an_unknown_operator(wrong: Callable[[], Any], words: str) -> None:

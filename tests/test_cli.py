@@ -47,6 +47,15 @@ def scaled(x, k):
 def boom(x):
     return {}["missing"]
 
+def typo(x):
+    return F.gelluu(x)
+
+def wrong_method(x):
+    return x.sofmax(-1)
+
+class Model:
+    pass
+
 ARGUMENTS = {double: ("f32[4]",)}
 '''
 PROGRAM = """program double(x: f32[3]):
@@ -172,6 +181,16 @@ def test_check(functions: str, case: str) -> None:
     assert (found["verdict"], found["witness"]) == ("VALIDATED(2)", None)
 
 
+def test_check_says_where_the_program_is_an_error(functions: str) -> None:
+    target = ("check", f"{functions}:look_up", "--arg", "f32[8]", "--backend", "reference")
+    out = call(*target, "--arg", "i64[3]=9")[1]
+    assert "on 3 of 11 inputs the program is an error, on the given arguments: IndexError: index out of bounds: 0 <= 9 < 8" in out
+    out = call(*target, "--arg", "i64[3]=7", "--explain")[1]
+    assert "on 2 of 11 inputs the program is an error, on input 5: IndexError" in out
+    assert [r["input"] for r in said(*target, "--arg", "i64[3]=9")["raised"]] == [0, 5, 10]
+    assert "error" not in call("check", f"{functions}:double", "--backend", "reference")[1]
+
+
 def test_check_of_a_wrong_compiler_is_refuted(case: str) -> None:
     Path(case).write_text("program f(x: f32[2,3]):\n  t[i:3,j:2] = x[j,i]\n  y[i:3,j:2] = neg(t[i,j])\n  return y\n")
     with fault("views are composed with a reversed axis").on():
@@ -239,6 +258,22 @@ def test_replay_of_what_cannot_be_tested(case: str, tmp_path: Path, monkeypatch:
         build.compiler.cache_clear()
 
 
+def test_without_a_compiler_the_gate_compares_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    baseline = str(tmp_path / "gate.json")
+    call("gate", case, "--baseline", baseline, "--backend", "reference", "--accept")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    from assay.backends import build
+
+    build.compiler.cache_clear()
+    try:
+        code, out, err = call("gate", case, "--baseline", baseline)
+        assert (code, out) == (5, "")
+        assert "needs no-such-compiler, which is not on PATH" in err
+        assert "(a command: --backend reference)" in err
+    finally:
+        build.compiler.cache_clear()
+
+
 def test_gate(case: str, tmp_path: Path) -> None:
     baseline = str(tmp_path / "gate.json")
     assert call("gate", case, "--baseline", baseline, "--backend", "reference")[0] == 2
@@ -261,13 +296,24 @@ def test_ops() -> None:
     assert len(said("ops", "--scalar")["functions"]) >= 60
 
 
+def test_ops_says_where_there_is_none() -> None:
+    assert call("ops", "no such") == (0, "no operator has 'no such' in its name\n", "")
+    assert call("ops", "--scalar", "no such")[1] == "no scalar function has 'no such' in its name\n"
+
+
+def test_version() -> None:
+    assert call("--version") == (0, "assay 0.1.0\n", "")
+
+
 def test_passes() -> None:
     assert "the pipeline as a whole: bitwise" in call("passes")[1]
     assert [p["name"] for p in said("passes")["passes"]][:4] == ["propagate_indices", "compose_views", "inline", "choose_layout"]
 
 
 def test_doctor() -> None:
-    assert "cache" in call("doctor")[1]
+    out = call("doctor")[1]
+    assert "cache" in out
+    assert "pip install assay" not in out  # another package has this name on PyPI
     assert {"compiler", "cache", "extras", "libraries"} <= said("doctor").keys()
 
 
@@ -292,10 +338,15 @@ def test_help_names_every_command() -> None:
         (("run", "missing.assay"), "no file missing.assay"),
         (("run", "what"), "target 'what'; allowed: file.py:function, or program.assay"),
         (("prove", "examples/kernels/faulty.py"), "faulty.py defines: add, copy_rows, pair_sums"),
+        (("run", "FUNCTIONS:Model"), "Model is a class; name a function, or an object that can be called"),
+        (("check", "FUNCTIONS:typo", "--arg", "f32[3]"), "functions.py:29: return F.gelluu(x)\n  module 'assay' has no"),
+        (("check", "FUNCTIONS:typo", "--arg", "f32[3]"), "attribute 'gelluu'; did you mean: gelu"),
+        (("check", "FUNCTIONS:wrong_method", "--arg", "f32[3]"), "no attribute or operator 'sofmax'; did you mean: softmax"),
+        (("check", "examples/kernels/matmul.py:matmul"), "is for `assay prove`, which needs no triton"),
         (("run", "FUNCTIONS:trouble"), "has no function 'trouble'; it defines: double, branch, look_up"),
         (("run", "FUNCTIONS:scaled"), "missing a required argument: 'x'"),
         (("run", "FUNCTIONS:double", "--arg", "f32[4"), "--arg 'f32[4'; allowed: a tensor such as f32[64,128]"),
-        (("run", "FUNCTIONS:double", "--arg", "f33[4]"), "f33"),
+        (("run", "FUNCTIONS:double", "--arg", "f33[4]"), "--arg 'f33[4]': unknown dtype 'f33'; allowed: a tensor"),
         (("run", "FUNCTIONS:double", "--arg", "f32[4]=zero"), "--arg 'f32[4]=zero': could not convert string to float"),
         (("run", "FUNCTIONS:double", "--arg", "i64[4]=a..b"), "--arg 'i64[4]=a..b'"),
         (("run", "FUNCTIONS:double", "--arg", "i64[4]=9..0"), "--arg 'i64[4]=9..0'"),
@@ -353,6 +404,10 @@ def test_a_file_that_does_not_import_is_a_message(tmp_path: Path) -> None:
     code, _, err = call("run", f"{path}:f")
     assert (code, "Traceback" in err) == (2, False)
     assert "broken.py" in err
+    path.write_text("x = 1\ny = x / 0\n")
+    assert call("run", f"{path}:f")[2].endswith("broken.py:2: y = x / 0\n")
+    path.write_text("import assay\nM = assay.nn.Module\n")
+    assert "broken.py:2: M = assay.nn.Module\n  module 'assay' has no attribute 'nn.Module'" in call("run", f"{path}:f")[2]
     path.write_text("import no_such_module\n")
     code, _, err = call("run", f"{path}:f")
     assert (code, "no_such_module" in err, "Traceback" in err) == (2, True, False)

@@ -150,3 +150,13 @@ def test_a_true_page_passes() -> None:
     assert run_page(code + session, "page.md") == 2
 
 
+
+
+def test_the_defect_in_the_readme_is_what_the_demo_prints() -> None:
+    """The block that shows the end of `make demo`, which a block of text cannot run."""
+    pytest.importorskip("sklearn")
+    from examples.digits.demo import refuted
+
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("and a defect, for comparison")[2].partition("```")[0]
+    printed = "  " + str(refuted()).replace("\n", "\n  ")
+    assert printed.endswith(shown.partition("\n")[2].rstrip("\n"))

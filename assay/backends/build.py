@@ -80,8 +80,9 @@ def compiler() -> tuple[str, str]:
     """Path and version of g++.  Raises Unsupported where there is none."""
     path = shutil.which(os.environ.get("CXX", "g++"))
     if path is None:
-        raise Unsupported('the C++ backend needs g++, which is not on PATH; install it (Debian, Ubuntu: "apt install g++") '
-                          'or use backend="reference"')  # fmt: skip
+        wanted = os.environ.get("CXX", "g++")
+        raise Unsupported(f'the C++ backend needs {wanted}, which is not on PATH; install it (Debian, Ubuntu: "apt install g++") '
+                          'or use backend="reference" (a command: --backend reference)')  # fmt: skip
     done = subprocess.run([path, "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False)
     return path, done.stdout.strip()
 

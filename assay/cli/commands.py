@@ -16,13 +16,17 @@ from assay.core.lang import Program
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
-    help="A reference tensor compiler that proves its own work, and a differential tester for everybody else's.\n\n"
+    help="A reference tensor compiler that proves its own work, and compares every stage of a compile bit for bit.\n\n"
          "A target is [bold]file.py:function[/bold] with one --arg for each argument, or a [bold].assay[/bold] program.\n\n"
          "Exit codes: 0 ok, 1 refuted, 2 usage, 3 internal error, 4 unknown, 5 unsupported, 6 nothing ran, 130 interrupted.",
 )  # fmt: skip
 
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="file.py:function, or program.assay")]
-Args = Annotated[list[str], typer.Option("--arg", help="An argument: f32[64,128], i64[5]=0..9, f32[3]=0.5, or a Python literal.")]
+Args = Annotated[
+    list[str],
+    typer.Option("--arg", help="An argument: f32[64,128], i64[5]=0..9 (drawn in this range, which proofs do not rely on), "
+                               "f32[3]=0.5, or a Python literal."),
+]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Stage = Annotated[
@@ -34,6 +38,22 @@ ForAllSizes = Annotated[bool, typer.Option("--dynamic", help="For all sizes of t
 Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
 Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from assay import __version__
+
+        sys.stdout.write(f"assay {__version__}\n")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")]
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """What stands before the name of a command."""
 
 
 @app.command()
@@ -246,7 +266,9 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
         from assay.report.tables import print_table
 
         retain_heap()
-        present = installed_peers([p for p in peers.split(",") if p])
+        wanted = [p for p in peers.split(",") if p]
+        present = installed_peers(wanted)
+        absent = [p for p in wanted if p not in present]
         found = []
         for row in matching(rows):
             timed = measure(row, present, threads=threads, rounds=rounds)
@@ -254,8 +276,7 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
             if not json:
                 shown = ", ".join(f"{who} {s * 1e3:.4g}" for who, s in timed.seconds.items())
                 ratio = f"  {timed.ratio:.2f}x of {timed.best[0]}" if timed.ratio is not None and timed.best else ""
-                sys.stdout.write(f"{timed.row:36} ms: {shown}{ratio}\n")
-                sys.stdout.flush()
+                sys.stderr.write(f"{timed.row:36} ms: {shown}{ratio}\n")  # a row takes seconds: what is there already
         mean = geometric_mean(found)
         data = {"verdict": "OK", "exit_code": 0, "rows": [t.to_json() for t in found], "geometric_mean": mean, "threads": threads}
         cells = [
@@ -267,6 +288,10 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
             print_table(cells, ("row", "assay", *present, "ratio"))
             if mean is not None:
                 sys.stdout.write(f"milliseconds; geometric mean of Assay's time over the best peer's: {mean:.2f}\n")
+            for t in found:
+                sys.stdout.writelines(f"{t.row}: {who} failed: {why}\n" for who, why in t.failed.items())
+            if absent:
+                sys.stdout.write(f"not installed: {', '.join(absent)}; `make bench` in a checkout installs all peers\n")
 
         return emit(text, data, as_json=json)
 
@@ -340,6 +365,8 @@ def ops(name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only operato
         rows = [r for r in (scalar_rows() if scalar else operator_rows()) if name in r["name"]]
         data = {"verdict": "OK", "exit_code": 0, "functions" if scalar else "operators": rows}
         columns = ("name", "kind", "ulp", "meaning") if scalar else ("name", "has", "meaning")
+        if not rows:
+            return emit(f"no {'scalar function' if scalar else 'operator'} has {name!r} in its name", data, as_json=json)
         return emit(lambda: print_table(rows, columns), data, as_json=json)
 
     guarded(command, as_json=json)

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.core.dtypes import DTYPES, dtype
-from assay.core.errors import UserError
+from assay.core.errors import AssayError, UserError
 from assay.core.lang import Program
 from assay.core.lang import input as core_input
 from assay.frontends.creation import from_numpy
@@ -118,10 +119,10 @@ def _tensor(spec: re.Match[str], rng: np.random.Generator) -> np.ndarray:
 
 
 def _wrong(text: str, error: Exception | None = None) -> UserError:
-    why = f": {error}" if error is not None else ""
+    why = f": {str(error).partition(';')[0]}" if error is not None else ""  # what is allowed is said here
     return UserError(
-        f"--arg {text!r}{why}; allowed: a tensor such as f32[64,128] (types {', '.join(DTYPES)}), i64[5]=0..9, f32[3]=0.5, "
-        "or a Python literal such as 3, 0.5, [1, 2], True"
+        f"--arg {text!r}{why}; allowed: a tensor of drawn values such as f32[64,128] (types {', '.join(DTYPES)}), of values "
+        "in a range (i64[5]=0..9), of one value (f32[3]=0.5), or a Python literal such as 3, 0.5, [1, 2], True"
     )
 
 
@@ -130,6 +131,16 @@ def _existing(name: str) -> Path:
     if not path.is_file():
         raise UserError(f"no file {name}")
     return path
+
+
+def _in_short(error: Exception, path: Path) -> str:
+    """What an import raised, and at which line of the file."""
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
+    at = f"{path}:{lines[-1].lineno}: {lines[-1].line}" if lines else ""
+    if getattr(error, "name", None) == "triton":
+        text += "; a kernel under @triton.jit is for `assay prove`, which needs no triton"
+    return f"{text}\n  {at}" if at and f":{lines[-1].lineno}:" not in text else text
 
 
 def _function(path: Path, name: str) -> Callable[..., Any]:
@@ -143,10 +154,12 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(f"{path} cannot be imported: {_in_short(error, path)}") from error
     finally:
         sys.path.pop(0)
     found = getattr(module, name, None)
+    if inspect.isclass(found):
+        raise UserError(f"{path}: {name} is a class; name a function, or an object that can be called, such as model = {name}()")
     if not callable(found):
         here = [k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module_name]
         raise UserError(f"{path} has no function {name!r}; it defines: {', '.join(here) or 'none'}")

@@ -2,6 +2,7 @@
 
 UserError      the input is wrong: dtype, shape, name, file, option (also a ValueError)
 OutOfBounds    a UserError about an index (also an IndexError)
+UnknownName    a UserError about a function or method that does not exist (also an AttributeError)
 Unsupported    the construct has no meaning here yet (also a NotImplementedError)
 Unsound        a pass, a rule or a backend broke its contract: a bug in the compiler that was checked
 InternalError  Assay itself is broken
@@ -24,6 +25,10 @@ class NoView(UserError):
 
 class OutOfBounds(UserError, IndexError):
     """An index known before anything runs lies outside its dimension."""
+
+
+class UnknownName(UserError, AttributeError):
+    """A function, method or module that does not exist; the message says which are near, or what to use instead."""
 
 
 class Unsupported(AssayError, NotImplementedError):

@@ -50,7 +50,10 @@ SUGAR = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any", "
 
 
 def show(program: Program) -> str:
-    """The text of `program`."""
+    """The text of `program`.  Raises UserError for anything else."""
+    if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"show() prints a program, not {type(program).__name__}; a graph is printed by print(), its program is "
+                        "assay.lower(graph), that of a function assay.lower(assay.trace(f, *args))")  # fmt: skip
     return "\n".join(line for _, line in lines(program)) + "\n"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from assay.core.errors import UserError
+from assay.core.errors import UnknownName, UserError
 from assay.core.operators import OPERATORS
 from assay.core.operators.registry import canonical
-from assay.frontends import dispatch, random
+from assay.frontends import dispatch, random, source
 
 _HERE = {"device": ("cpu", None), "layout": (None,), "pin_memory": (False, None), "memory_format": (None,)}
 
@@ -16,17 +16,14 @@ _HERE = {"device": ("cpu", None), "layout": (None,), "pin_memory": (False, None)
 def function(name: str) -> Callable[..., Any]:
     """The function `name`: an operator whose overload the arguments decide, or a random one with its generator.
 
-    Raises AttributeError with the nearest names.
+    Raises UnknownName with the nearest names.
     """
     drawn = random.FUNCTIONS.get(name)
     if drawn is not None:
         return drawn
     name = canonical(name)
     if not any(op.base == name for op in OPERATORS.values()):
-        import difflib
-
-        near = ", ".join(difflib.get_close_matches(name, names(), n=3))
-        raise AttributeError(f"module 'assay' has no attribute {name!r}" + (f"; did you mean: {near}" if near else ""))
+        raise unknown("module 'assay' has no attribute", name, names())
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         leaf = "requires_grad" in kwargs and kwargs.pop("requires_grad")
@@ -36,6 +33,29 @@ def function(name: str) -> Callable[..., Any]:
     operator.__name__ = operator.__qualname__ = name
     operator.__doc__ = "\n".join(op.schema.text for op in OPERATORS.values() if op.base == name)
     return operator
+
+
+_INSTEAD = {
+    "cuda": "tensors live in the memory of the CPU: leave it out",
+    "jit": "assay.compile(f) compiles a function",
+    "load": "there is no file format: assay.from_numpy(np.load(file))",
+    "nn.": "layers are functions of their weights (assay.nn.functional.linear(x, w, b)), a model is any function; tensors "
+           "that it finds in attributes of an object are its inputs too (docs/tensors.md, examples/digits/model.py)",
+    "optim": "update the weights in place under assay.no_grad(), as at the top of docs/autodiff.md",
+    "save": "there is no file format: np.save(file, x.numpy())",
+    "unique": "the shape of the result depends on the data: use numpy, np.unique(x.numpy())",
+}  # fmt: skip
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> Exception:
+    """The error about a name that does not exist, at the user's line: what to use instead, or the nearest known names."""
+    import difflib
+
+    said = _INSTEAD.get("nn." if name.startswith("nn.") else name)
+    if said is None:
+        near = difflib.get_close_matches(name, [k for k in known if name.startswith("_") or not k.startswith("_")], n=3)
+        said = f"did you mean: {', '.join(near)}" if near else "`assay ops` lists the operators"
+    return source.located(UnknownName(f"{what} {name!r}; {said}"))
 
 
 def plain(kwargs: dict[str, Any]) -> dict[str, Any]:

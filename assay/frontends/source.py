@@ -6,8 +6,9 @@ import linecache
 import os
 import sys
 
-from assay.core.errors import OutOfBounds, Unsupported, UserError
+from assay.core.errors import OutOfBounds, UnknownName, Unsupported, UserError
 
+LOCATED = (UserError, OutOfBounds, UnknownName, Unsupported)
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -44,6 +45,6 @@ def quoted_line(place: str) -> str:
 def located(error: Exception) -> Exception:
     """The error with the user's line at the head of its message, where it has none yet; its class stays."""
     head, text = quoted(), str(error)
-    if not head or text.startswith(head.partition("\n")[0]) or type(error) not in (UserError, OutOfBounds, Unsupported):
+    if not head or text.startswith(head.partition("\n")[0]) or type(error) not in LOCATED:
         return error
     return type(error)(f"{head}  {text}")

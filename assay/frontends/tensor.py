@@ -506,11 +506,9 @@ def _method(name: str) -> Callable[..., Any]:
         return METHODS[name]
     name = canonical(name)
     if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
-        import difflib
+        from assay.frontends.namespace import unknown
 
-        methods = {o.base for o in OPERATORS.values() if _takes_self(o)}
-        near = ", ".join(difflib.get_close_matches(name, methods, n=3))
-        raise AttributeError(f"Tensor has no attribute or operator {name!r}" + (f"; did you mean: {near}" if near else ""))
+        raise unknown("Tensor has no attribute or operator", name, {o.base for o in OPERATORS.values() if _takes_self(o)})
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return dispatch.call(name, (self, *args), kwargs)

@@ -6,14 +6,17 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import warnings
 from importlib import metadata, util
 from typing import Any
 
-EXTRAS = {
-    "reals": "flint", "proof": "cvc5", "triton": "triton", "torch": "torch", "budget": "scipy", "distributed": "distributed",
-}  # fmt: skip
-LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "optree")
+EXTRAS = {  # the module that an optional part needs, and what it adds
+    "proof": ("cvc5", "the second solver of `assay prove --recheck`"),
+    "torch": ("torch", "a peer of `assay bench` and of the tests"),
+    "triton": ("triton", "kernels beside Triton's interpreter, in the tests"),
+}
+LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "optree", "scipy")
 
 
 def installation() -> dict[str, Any]:
@@ -30,7 +33,7 @@ def installation() -> dict[str, Any]:
         "verdict": "OK" if able else "UNSUPPORTED", "exit_code": 0 if able else 5,
         "python": platform.python_version(), "machine": platform.machine(), "cores": len(os.sched_getaffinity(0)),
         "command": compiler, "compiler": version, "cache": cache,
-        "extras": {name: util.find_spec(module) is not None for name, module in EXTRAS.items()},
+        "extras": {name: util.find_spec(module) is not None for name, (module, _) in EXTRAS.items()},
         "libraries": {name: metadata.version(name) for name in LIBRARIES},
     }  # fmt: skip
 
@@ -49,7 +52,7 @@ def _cache() -> dict[str, Any]:
 def doctor_text(found: dict[str, Any]) -> str:
     """The installation as lines, each missing part with its remedy."""
     cache = found["cache"]
-    missing = f"{found['command']} is missing: apt-get install -y g++ (everything but backend='cpp' works)"
+    missing = f"{found['command']} is missing: apt-get install -y g++ (without it: backend=\"reference\", --backend reference)"
     readonly = "" if cache["writable"] else "; NOT WRITABLE, set ASSAY_CACHE to a directory that is"
     lines = [
         f"python       {found['python']} on {found['machine']}, {found['cores']} cores",
@@ -57,6 +60,8 @@ def doctor_text(found: dict[str, Any]) -> str:
         f"cache        {cache['path']}, {cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB{readonly}",
     ]
     for name, there in found["extras"].items():
-        lines.append(f"{f'[{name}]':12} {'installed' if there else f'missing: pip install assay[{name}]'}")
+        module, adds = EXTRAS[name]
+        remedy = "" if there else f"; to have it: {sys.executable} -m pip install {module}"
+        lines.append(f"{module:12} {'installed' if there else 'missing'}: {adds}{remedy}")
     lines += [f"{name:12} {version}" for name, version in found["libraries"].items()]
     return "\n".join(lines)

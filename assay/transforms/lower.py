@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.core.errors import UserError
 from assay.core.graph import Graph
 from assay.core.lang import Program, input, program, recorded_requires
 
@@ -11,7 +12,10 @@ def lower(graph: Graph) -> Program:
 
     Every call becomes the meaning of its operator over the tensors of its arguments.  The requires of every call are
     effects, read or not: an input on which the operators would raise is an error of the program too.
+    Raises UserError for what is no graph.
     """
+    if not isinstance(graph, Graph):
+        raise UserError(f"lower() takes a graph, not {type(graph).__name__}: assay.lower(assay.trace(f, *args))")
     with recorded_requires() as effects:
         inputs = [input(node.name, node.shape, node.dtype) for node in graph.inputs]
         results = graph.run(lambda operator, arguments: operator(*arguments), inputs)

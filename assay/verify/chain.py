@@ -32,7 +32,7 @@ def chain_text(report: Report) -> str:
         head = f"  {s.name:{width}}  {s.verdict!s:{kinds}}  "
         lines += wrapped(head, s.how)
         lines += wrapped(" " * len(head), f"laws: {', '.join(s.laws)}") if s.laws else []
-    return "\n".join([*lines, *statement(report.stages), *([str(report.witness)] if report.witness else [])])
+    return "\n".join([*lines, *statement(report.stages), *report.remarks()])
 
 
 def statement(stages: Sequence[StageReport]) -> list[str]:

@@ -112,6 +112,7 @@ class Report:
     """The chain of all layers; `witness` is that of the first layer that differs.
 
     `evidence`: some run had a result that says something when it is equal, an element that is not NaN or an error.
+    `raised`: the inputs, by number, on which the meaning is an error, and that error.  `given`: input 0 is the user's.
     """
 
     stages: tuple[StageReport, ...]
@@ -120,6 +121,8 @@ class Report:
     name: str = "f"
     extra: dict[str, Any] = field(default_factory=dict)
     evidence: bool = True
+    raised: tuple[tuple[int, Failure], ...] = ()
+    given: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -137,13 +140,23 @@ class Report:
         lines = [f"{self.name}: {self.verdict}"]
         width = max((len(s.name) for s in self.stages), default=0)
         lines += [f"  {s.name:{width}}  {s.verdict}" for s in self.stages]
-        return "\n".join(lines + ([str(self.witness)] if self.witness else []))
+        return "\n".join([*lines, *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """What is said after the stages: on how many inputs the program is an error, and the witness."""
+        found = [str(self.witness)] if self.witness else []
+        if self.raised:
+            number, error = self.raised[0]
+            which = "on the given arguments" if self.given and number == 0 else f"on input {number}"
+            found.insert(0, f"on {len(self.raised)} of {self.inputs} inputs the program is an error, {which}: {error}")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name, "verdict": str(self.verdict), "exit_code": self.verdict.exit_code, "inputs": self.inputs,
             "stages": [{"name": s.name, "verdict": str(s.verdict), "laws": list(s.laws), "how": s.how, "seconds": s.seconds}
                        for s in self.stages],
+            "raised": [{"input": number, "error": str(error)} for number, error in self.raised],
             "witness": self.witness.to_json() if self.witness else None, **self.extra,
         }  # fmt: skip
 
@@ -183,7 +196,8 @@ def compare(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays],
         pending = [made] if verdict is None else []
     if pending:
         raise InternalError(f"layer {pending[0].name} is neither proved nor run, and no layer after it is")
-    return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected))
+    return Report(tuple(stages), witness, len(inputs), program.name, evidence=any(_says_something(program, e) for e in expected),
+                  raised=tuple((k, e) for k, e in enumerate(expected) if isinstance(e, Failure)))  # fmt: skip
 
 
 def compare_runs(program: Program, layers: Sequence[Layer], inputs: Sequence[Arrays]) -> Report | None:

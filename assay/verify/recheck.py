@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -143,7 +144,7 @@ def recheck(made: Certificates, *, faults: Iterable[str] = ()) -> Recheck:
 def need_cvc5() -> None:
     """Raises Unsupported where cvc5 is not installed."""
     if importlib.util.find_spec("cvc5") is None:
-        raise Unsupported("rechecking needs the second solver, cvc5: pip install 'assay[proof]'")
+        raise Unsupported(f"rechecking needs the second solver, cvc5: {sys.executable} -m pip install cvc5")
 
 
 def by_cvc5(c: Certificate, _: smtlib.Script) -> list[str]:

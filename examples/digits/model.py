@@ -55,3 +55,7 @@ def weights() -> list[np.ndarray]:
         if array.shape != shape or array.dtype != np.float32:
             raise ValueError(f"{WEIGHTS.name}: {name} is {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
     return arrays
+
+
+# for the `assay` command: check FILE:FUNCTION
+ARGUMENTS = {model: ("f32[16,1,8,8]", *(f"f32[{','.join(map(str, shape))}]" for shape in SHAPES.values()))}

@@ -81,3 +81,7 @@ def tokens(n: int = 2) -> np.ndarray:
     """i64[n, LENGTH]: the bytes of TEXT, each row starting further on."""
     data = TEXT.encode("ascii")
     return np.array([[data[(11 * row + i) % len(data)] for i in range(LENGTH)] for row in range(n)], dtype=np.int64)
+
+
+# for the `assay` command: check FILE:FUNCTION
+ARGUMENTS = {block: ("i64[2,32]=0..255", *(f"f32[{','.join(map(str, shape))}]" for shape in SHAPES.values()))}

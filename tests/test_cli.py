@@ -406,8 +406,9 @@ def test_a_file_that_does_not_import_is_a_message(tmp_path: Path) -> None:
     assert "broken.py" in err
     path.write_text("x = 1\ny = x / 0\n")
     assert call("run", f"{path}:f")[2].endswith("broken.py:2: y = x / 0\n")
+    path = tmp_path / "modules.py"
     path.write_text("import assay\nM = assay.nn.Module\n")
-    assert "broken.py:2: M = assay.nn.Module\n  module 'assay' has no attribute 'nn.Module'" in call("run", f"{path}:f")[2]
+    assert "modules.py:2: M = assay.nn.Module\n  module 'assay' has no attribute 'nn.Module'" in call("run", f"{path}:f")[2]
     path.write_text("import no_such_module\n")
     code, _, err = call("run", f"{path}:f")
     assert (code, "no_such_module" in err, "Traceback" in err) == (2, True, False)

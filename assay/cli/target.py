@@ -121,7 +121,7 @@ def _tensor(spec: re.Match[str], rng: np.random.Generator) -> np.ndarray:
 def _wrong(text: str, error: Exception | None = None) -> UserError:
     why = f": {str(error).partition(';')[0]}" if error is not None else ""  # what is allowed is said here
     return UserError(
-        f"--arg {text!r}{why}; allowed: a tensor of drawn values such as f32[64,128] (types {', '.join(DTYPES)}), of values "
+        f"--arg {text!r}{why}; allowed: a tensor such as f32[64,128] (types {', '.join(DTYPES)}), of values "
         "in a range (i64[5]=0..9), of one value (f32[3]=0.5), or a Python literal such as 3, 0.5, [1, 2], True"
     )
 
@@ -135,7 +135,7 @@ def _existing(name: str) -> Path:
 
 def _in_short(error: Exception, path: Path) -> str:
     """What an import raised, and at which line of the file."""
-    lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
     text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
     at = f"{path}:{lines[-1].lineno}: {lines[-1].line}" if lines else ""
     if getattr(error, "name", None) == "triton":

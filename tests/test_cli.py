@@ -351,6 +351,7 @@ def test_help_names_every_command() -> None:
         (("run", "FUNCTIONS:double", "--arg", "i64[4]=a..b"), "--arg 'i64[4]=a..b'"),
         (("run", "FUNCTIONS:double", "--arg", "i64[4]=9..0"), "--arg 'i64[4]=9..0'"),
         (("run", "FUNCTIONS:double", "--arg", "f32[99999999999]"), "--arg 'f32[99999999999]'"),
+        (("prove", "CASE", "--save-certificates", "/dev/null/here"), "/dev/null/here: Not a directory"),
         (("run", "CASE", "--arg", "f32[3]"), "is a program: its inputs have their types already"),
         (("show", "FUNCTIONS:double", "--stage", "fused"), "unknown stage 'fused'; allowed: lower, propagate_indices"),
         (("run", "FUNCTIONS:wrong_shapes", "--arg", "f32[2,3]", "--arg", "f32[2,3]"), "functions.py"),

@@ -58,6 +58,8 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         if where is not None:
             message = f"{type(error).__name__}: {error}\n  {where.filename}:{where.lineno}: {where.line}"
             return _failed(message, "USAGE", USAGE, as_json=as_json)
+        if isinstance(error, OSError) and error.filename is not None:  # a path that was given cannot be read or written
+            return _failed(f"{error.filename}: {error.strerror}", "USAGE", USAGE, as_json=as_json)
         return _failed(f"internal error\n{traceback.format_exc()}", "INTERNAL", INTERNAL, as_json=as_json)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.core.index import Div, Ix, Val, Var, affine, evaluate, ix, variable
+from assay.core.index import Div, Ix, Val, Var, affine, evaluate, is_symbolic, ix, same_shape, variable
 from assay.core.lang import E, accumulators, const, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.row import TABLE, Monoid
@@ -44,7 +44,7 @@ POSITIONS = 1 << 22  # of a regrouped fold, that are looked at one by one
 def folds(q: Comparator, a: E, b: E, c: Context) -> Rule:
     """Two fold nodes, all their accumulators."""
     answer: Answer = Mismatch("folds of different lengths", a, b, c)
-    if len(a.args) == len(b.args) and a.attr.n == b.attr.n:
+    if len(a.args) == len(b.args) and same_shape((a.attr.n,), (b.attr.n,)):
         answer = yield from states(q, a, b, c)
         if not isinstance(answer, Mismatch):
             return answer
@@ -57,7 +57,7 @@ def folds(q: Comparator, a: E, b: E, c: Context) -> Rule:
 
 def states(q: Comparator, a: E, b: E, c: Context) -> Rule:
     """Two folds of as many steps and accumulators: the same before and after each step, which no law of a sum gives."""
-    if len(a.args) != len(b.args) or a.attr.n != b.attr.n:
+    if len(a.args) != len(b.args) or not same_shape((a.attr.n,), (b.attr.n,)):
         return Mismatch("folds of different lengths", a, b, c)
     answer = yield from _step_by_step(q, a, b, c)
     if not isinstance(answer, Mismatch):
@@ -68,7 +68,7 @@ def states(q: Comparator, a: E, b: E, c: Context) -> Rule:
 
 def _flat(q: Comparator, a: E, b: E, c: Context) -> Rule:
     flat_a, flat_b = Flat.of(a), Flat.of(b)
-    if (len(flat_a.loops) > 1 or len(flat_b.loops) > 1) and flat_a.length == flat_b.length:
+    if (len(flat_a.loops) > 1 or len(flat_b.loops) > 1) and same_shape((flat_a.length,), (flat_b.length,)):
         return (yield from _by_position(q, flat_a, flat_b, c))
     return Mismatch("they are no folds over as many positions", a, b, c)
 
@@ -197,6 +197,8 @@ def regrouped(q: Comparator, a: E, b: E, c: Context, why: Answer) -> Rule:
     gather = _Gather(q, name, units, c)
     mine, yours = gather.terms(a, level), gather.terms(b, level + DEEPEST)  # no loop has the name of one of the other side
     if len(mine) == len(yours) == 1 and not mine[0].loops and not yours[0].loops:
+        return why
+    if any(is_symbolic(v.n) for terms in (*mine, *yours) for v in terms.loops):  # positions are counted, which needs numbers
         return why
     if len(mine) < len(yours):
         found = yield from _same_terms(q, mine, yours, c, turned=True)

@@ -217,6 +217,16 @@ def test_programs_that_take_other_sizes_are_not_equal() -> None:
     assert not validate(other, one).proved
 
 
+@pytest.mark.parametrize(("body", "other"), [
+    ("sum(k:m) x[i,k]", "sum(k:n + 1) x[i,k]"),
+    ("max(p:n) max(q:m) x[p,q]", "max(p:n) max(q:n + 1) x[p,q]"),
+    ("max(p:n) max(q:m) x[p,q]", "max(p:m) max(q:n) x[p,q]"),
+])  # fmt: skip
+def test_folds_of_which_it_depends_on_sizes_whether_they_are_equally_long_are_not_proved_equal(body: str, other: str) -> None:
+    text = "program f[n: 2..9, m: 2..9](x: f32[n,m]):\n  y[i:n] = BODY\n  return y\n"
+    assert not validate(*(parse(text.replace("BODY", b)) for b in (body, other))).proved
+
+
 def test_each_step_is_needed() -> None:
     """Without products, what they prove is left to z3's search in the integers."""
     how = {o.how.split(",")[0] for c in TRUE for o in bounds.prove(c.program).obligations if o.kind == "bounds"}

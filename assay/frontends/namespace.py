@@ -41,7 +41,6 @@ _INSTEAD = {
     "load": "there is no file format: assay.from_numpy(np.load(file))",
     "nn.": "layers are functions of their weights (assay.nn.functional.linear(x, w, b)), a model is any function; tensors "
            "that it finds in attributes of an object are its inputs too (docs/tensors.md, examples/digits/model.py)",
-    "optim": "update the weights in place under assay.no_grad(), as at the top of docs/autodiff.md",
     "save": "there is no file format: np.save(file, x.numpy())",
     "unique": "the shape of the result depends on the data: use numpy, np.unique(x.numpy())",
 }  # fmt: skip

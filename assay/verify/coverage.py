@@ -120,9 +120,9 @@ def _value(nest: LoopNest, stored: Stored, t: T, number: int, comparator: Compar
     if not _alike(stored.tensor, t, nest.kind):
         return f"what is stored is {stored.tensor!r}, a {stored.tensor.kind} in a kernel of a {nest.kind}"
     if t.kind == "scatter":
-        return _scatter(stored, t, number, comparator) if nest.domain == domain(t) else "another domain"
+        return _scatter(stored, t, number, comparator) if same_shape(nest.domain, domain(t)) else "another domain"
     if t.kind == "scan":
-        if nest.domain != domain(t):
+        if not same_shape(nest.domain, domain(t)):
             return "another domain"
         return _reason(comparator.ask(States(stored.value, t.body)))
     if math.prod(nest.domain) != math.prod(t.shape):

@@ -487,7 +487,7 @@ class Comparator:
         return laws
 
     def _scatters(self, t: T, s: T, c: Context) -> Rule:
-        if (t.domain, t.combine) != (s.domain, s.combine):
+        if t.combine != s.combine or not same_shape(t.domain, s.domain):
             return Mismatch("scatters over different domains", t, s)
         base = yield Lemma(t.base, s.base, tuple(range(len(t.shape))))
         if isinstance(base, Mismatch):

@@ -227,6 +227,11 @@ def test_folds_of_which_it_depends_on_sizes_whether_they_are_equally_long_are_no
     assert not validate(*(parse(text.replace("BODY", b)) for b in (body, other))).proved
 
 
+def test_scatters_over_domains_of_different_sizes_are_not_equal() -> None:
+    text = "program f[n: 2..9, m: 2..9](z: f32[n]):\n  y = scatter z over [i:SIZE] at [0] add 0x1p+0:f32\n  return y\n"
+    assert not validate(*(parse(text.replace("SIZE", n)) for n in "nm")).proved
+
+
 def test_each_step_is_needed() -> None:
     """Without products, what they prove is left to z3's search in the integers."""
     how = {o.how.split(",")[0] for c in TRUE for o in bounds.prove(c.program).obligations if o.kind == "bounds"}

@@ -20,6 +20,7 @@ from assay.frontends import dispatch
 from assay.frontends.autograd import Autograd, Edge, check_like, differentiate, make_leaf, twin
 from assay.frontends.cell import new_cell
 from assay.frontends.dual import Dual, with_tangent, without_tangent
+from assay.frontends.gradients import owned
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import STATE, apply_by_name, muted, pushed
 
@@ -188,7 +189,8 @@ def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tenso
     found = differentiate(level, seeds, edges, keep=True, create_graph=False)
     with muted(STATE.muted | {level}):
         pairs = zip(inputs, edges, strict=True)
-        return [fresh(found[e] if e in found else apply_by_name("zeros_like", x.value)) for x, e in pairs]
+        taken = {id(seed) for _, seed in seeds}
+        return [fresh(owned(found[e], taken) if e in found else apply_by_name("zeros_like", x.value)) for x, e in pairs]
 
 
 def _plain(tree: Any, level: Autograd) -> Any:

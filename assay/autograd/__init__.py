@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from assay.autograd import forward_ad
 from assay.frontends.autograd import AUTOGRAD, BackwardError
 from assay.frontends.function import Function
 from assay.frontends.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -26,6 +27,6 @@ def detect_anomaly() -> Iterator[None]:
 
 
 __all__ = [
-    "BackwardError", "Function", "backward", "detect_anomaly", "enable_grad", "grad", "inference_mode", "is_grad_enabled",
-    "no_grad", "set_grad_enabled",
+    "BackwardError", "Function", "backward", "detect_anomaly", "enable_grad", "forward_ad", "grad", "inference_mode",
+    "is_grad_enabled", "no_grad", "set_grad_enabled",
 ]  # fmt: skip

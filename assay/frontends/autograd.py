@@ -21,6 +21,7 @@ from assay.core.operators.registry import Operator
 from assay.frontends import source
 from assay.frontends.derived import ProgramOperator, active, pullback, reaching
 from assay.frontends.partitioned import check_reads, seen, visible
+from assay.frontends.rules import Rule, reads, rules_of
 from assay.frontends.value import (
     STATE,
     Interpreter,
@@ -141,10 +142,7 @@ class CallNode(Node):
         if self.unsupported is not None:
             raise Unsupported(f"the backward of {self.name}: {self.unsupported}")
         if self.saved is None:
-            raise BackwardError(
-                f"backward went through {self.name} before, and what it had saved was let go; if you need to go back a second "
-                "time, say retain_graph=True the first time"
-            )
+            raise gone(self.name)
         given = tuple(k for k in self.given if cotangents[k] is not None)
         derived = pullback(self.op, self.program, tuple(itertools.compress(self.wanted, wanted)), given)
         arguments = [cotangents[k] for k in given]
@@ -160,6 +158,49 @@ class CallNode(Node):
         made = process(derived.operator, tuple(arguments))
         found = iter(made if isinstance(made, tuple) else (made,))
         return [next(found) if w else None for w in wanted]
+
+
+class RuleNode(Node):
+    """A call of an operator that has rules (rules.py): `known` are the arguments, shapes and types that these read, by name."""
+
+    __slots__ = ("known", "op", "rules", "saved")
+
+    def __init__(self, level: Autograd, op: Operator, args: tuple[Any, ...], rules: dict[str, Rule]) -> None:
+        given = dict(zip([p.name for p in op.params], args, strict=True))
+        wanted = [name for name, a in given.items() if isinstance(a, Value) and level in a.meta]
+        super().__init__(level, [given[name].meta[level] for name in wanted], 1)
+        self.op = op
+        self.rules = [rules[name] for name in wanted]
+        self.known: dict[str, Any] = {}
+        self.saved: dict[str, Saved] | None = {}
+        for name in {name for rule in self.rules for name in reads(rule)} - {"g"}:
+            if name not in given:
+                of, _, what = name.rpartition("_")
+                self.known[name] = getattr(given[of], what)
+            elif isinstance(given[name], Value):
+                self.saved[name] = Saved(name, given[name])
+            else:
+                self.known[name] = given[name]
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
+        if self.saved is None:
+            raise gone(self.name)
+        known = {"g": cotangents[0], **self.known, **{name: s.get(self.name) for name, s in self.saved.items()}}
+        if not keep and self.saved:
+            self.saved = None
+        return [rule(*map(known.__getitem__, reads(rule))) if w else None for rule, w in zip(self.rules, wanted, strict=True)]
+
+
+def gone(name: str) -> BackwardError:
+    """The error of going back through a call whose saved values were let go."""
+    return BackwardError(
+        f"backward went through {name} before, and what it had saved was let go; if you need to go back a second time, say "
+        "retain_graph=True the first time"
+    )
 
 
 def twin(v: Value) -> Value:
@@ -212,7 +253,10 @@ class Autograd(Interpreter):
         wanted = tuple([k for k, v in enumerate(values) if self in v.meta])
         p = op.program(*args)
         given = active(p, wanted)
-        if given:
+        rules = rules_of(op, args, out)
+        if rules is not None and given:
+            out[0].meta[self] = (RuleNode(self, op, args, rules), 0)
+        elif given:
             wanted = reaching(p, wanted, given)
             node = CallNode(self, op, p, values, out, wanted, given)
             for k in given:
@@ -231,7 +275,7 @@ class Autograd(Interpreter):
         """The call that made `new` keeps a copy of what the write is about to destroy, where it needs it: t *= t."""
         found = new.meta.get(self)
         node = found[0] if found else None
-        if type(node) is CallNode and node.saved:
+        if isinstance(node, CallNode | RuleNode) and node.saved:
             for saved in node.saved.values():
                 v = saved.value
                 if v.writes is writes and saved.count == writes.count and v.array is not None:
@@ -361,7 +405,19 @@ def check_like(of: Value, made: Value, what: str) -> None:
 
 
 __all__ = [
-    "AUTOGRAD", "Autograd", "BackwardError", "CallNode", "Edge", "Leaf", "Node", "Saved", "check_like", "differentiate",
-    "edge_of", "make_leaf", "twin",
+    "AUTOGRAD",
+    "Autograd",
+    "BackwardError",
+    "CallNode",
+    "Edge",
+    "Leaf",
+    "Node",
+    "RuleNode",
+    "Saved",
+    "check_like",
+    "differentiate",
+    "edge_of",
+    "make_leaf",
+    "twin",
 ]  # fmt: skip
 

@@ -132,8 +132,9 @@ def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int
     if found is None:
         names = {t.name for t in p.inputs}
         with ieee(), recorded_requires():
-            seeds = [input(_unused(f"d{k}", names), p.outputs[k].shape, p.outputs[k].dtype) for k in given]
-            gradients = adjoint([p.outputs[k] for k in given], seeds, [p.inputs[k] for k in wanted])
+            outputs = [op.differentiated(p).outputs[k] for k in given]
+            seeds = [input(_unused(f"d{k}", names), t.shape, t.dtype) for k, t in zip(given, outputs, strict=True)]
+            gradients = adjoint(outputs, seeds, [p.inputs[k] for k in wanted])
             operator, reads = _reading("vjp", op, p, seeds, gradients, names)
         found = _derived[key] = Derived(operator, reads, wanted)
     return found
@@ -150,7 +151,7 @@ def pushforward(op: Operator, p: Program, moving: tuple[int, ...]) -> Derived | 
         names = {t.name for t in p.inputs}
         with ieee(), recorded_requires():
             moves = {p.inputs[k]: input(_unused(f"t{k}", names), p.inputs[k].shape, p.inputs[k].dtype) for k in moving}
-            tangents = tangent(p.outputs, moves)
+            tangents = tangent(op.differentiated(p).outputs, moves)
             results = tuple(k for k, t in enumerate(tangents) if t is not None)
             if not results:
                 return None

@@ -24,7 +24,7 @@ from typing import Any
 
 from assay.core.errors import Unsupported, UserError
 from assay.frontends import source
-from assay.frontends.autograd import Autograd, BackwardError, Node, Saved, twin
+from assay.frontends.autograd import Autograd, Node, Saved, gone, twin
 from assay.frontends.cell import new_cell
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import STATE, Value, apply_by_name, live_levels, muted
@@ -99,10 +99,7 @@ class FunctionNode(Node):
     def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
         ctx = self.ctx
         if ctx is None:
-            raise BackwardError(
-                f"backward went through {self.name} before, and what it had saved was let go; if you need to go back a second "
-                "time, say retain_graph=True the first time"
-            )
+            raise gone(self.name)
         given: list[Tensor | None] = []
         for g, like in zip(cotangents, self.likes, strict=True):
             if g is None and like is not None and ctx._zeros:

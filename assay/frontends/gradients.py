@@ -95,11 +95,22 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     given = [None] * len(roots) if grad_outputs is None else _several(grad_outputs)
     edges = [_edge_of_input(x, k) for k, x in enumerate(wrt)]
     keep = create_graph if retain_graph is None else retain_graph
-    found = differentiate(AUTOGRAD, seeds_of(roots, given), edges, keep=keep, create_graph=create_graph)
+    seeds = seeds_of(roots, given)
+    found = differentiate(AUTOGRAD, seeds, edges, keep=keep, create_graph=create_graph)
     for k, (x, edge) in enumerate(zip(wrt, edges, strict=True)):
         if edge not in found and not allow_unused:
             raise BackwardError(
                 f"{source.quoted()}  the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say "
                 "allow_unused=True to get None for it"
             )
-    return tuple(fresh(found[e]) if e in found else None for e in edges)
+    given = {id(seed) for _, seed in seeds}
+    return tuple(None if e not in found else fresh(owned(found[e], given, create_graph=create_graph)) for e in edges)
+
+
+def owned(g: Value, taken: set[int], *, create_graph: bool = False) -> Value:
+    """The gradient in memory of its own: a view, a seed, or what another tensor got already is copied; `taken` takes note."""
+    if g.shares or id(g) in taken:
+        with muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+            return apply_by_name("clone", g)
+    taken.add(id(g))
+    return g

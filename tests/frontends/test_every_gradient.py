@@ -71,7 +71,7 @@ def check(o: Operator, sample: tuple[Any, ...]) -> bool:
     wrt = [x for x in leaves(args) if x.requires_grad]
     arrays = [x.detach().numpy() for x in leaves(args)]
     try:
-        q = gradient_program(program(p.inputs, [p.outputs[k] for k in given], (), p.name))
+        q = gradient_program(program(p.inputs, [o.differentiated(p).outputs[k] for k in given], (), p.name))
     except Unsupported:
         with pytest.raises(Unsupported, match=o.name):
             grad([results[k] for k in given], wrt, list(map(assay.from_numpy, seeds)))
@@ -80,7 +80,9 @@ def check(o: Operator, sample: tuple[Any, ...]) -> bool:
     got = grad([results[k] for k in given], wrt, list(map(assay.from_numpy, seeds)), allow_unused=True)
     assert all(results[k].requires_grad == (k in given) for k in range(len(results))), o.name
     for x, a, b in zip(wrt, got, want, strict=True):
-        assert a is not None, (o.name, sample)
+        if a is None:  # the results do not depend on it
+            assert not b.any(), (o.name, sample)
+            continue
         assert a.shape == x.shape
         assert a.dtype is x.dtype
         assert bits_equal(a.numpy(), b), (o.name, sample)
@@ -104,7 +106,7 @@ def check_tangents(o: Operator, args: tuple[Any, ...], arrays: list[np.ndarray])
 
         out = call(o, moved(args))
         results = list(leaves(tuple(out) if isinstance(out, tuple | list) else (out,)))
-        for k, made in enumerate(tangent(p.outputs, inputs)):
+        for k, made in enumerate(tangent(o.differentiated(p).outputs, inputs)):
             found = unpack_dual(results[k]).tangent
             assert (found is None) == (made is None), o.name
             if found is not None and made is not None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType, compute_dtype
 from assay.core.index import affine
-from assay.core.lang import E, Ix, T, const, index, op, select
-from assay.core.operators.build import dims, pointwise, reduction
-from assay.core.operators.pointwise import is_nan
+from assay.core.lang import E, Ix, T, const, convert, index, load, op, select
+from assay.core.operators.build import dims, elements, pointwise, reduction
+from assay.core.operators.pointwise import equal_halves, is_nan
 from assay.core.operators.reductions import DIMS, not_empty
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, binary, unary
@@ -67,14 +67,42 @@ def value_there(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> T:
     return _best(name, x, axes, lambda v, _: v, x.dtype, keepdim=keepdim)
 
 
+def shared(name: str, x: T, axes: Sequence[int], *, keepdim: bool) -> T:
+    """The extreme element as the mean of those equal to it, so that each has an equal share of the gradient."""
+    if not x.dtype.is_float:
+        return extreme(name, x, axes, keepdim=keepdim)
+    best = extreme(name, x, axes, keepdim=keepdim)
+    how = compute_dtype(x.dtype)
+
+    def among(value: Callable[..., E]) -> T:
+        """The sum over the axes of value(i...) where the element is extreme."""
+
+        def body(*i: Ix) -> E:
+            there = [0 if k in axes else j for k, j in enumerate(i) if keepdim or k not in axes]
+            e, b = convert(load(x, *i), how), convert(load(best, *there), how)
+            return select(op("eq", e, b) | (is_nan(e) & is_nan(b)), value(e), const(0, how))
+
+        chosen = elements(x.shape, body, how)
+        return reduction(chosen, axes, [const(0, how)], lambda a, e, _: (a[0] + e,), lambda e: e, how, keepdim=keepdim)
+
+    sums, number = among(lambda e: e), among(lambda e: const(1, how))
+    return elements(best.shape, lambda *i: load(sums, *i) / load(number, *i), x.dtype)
+
+
 def _families(name: str, word: str) -> None:
     """amax, max.default, max.dim, max.other, argmax; or those of min."""
 
     def a_extreme(self: T, d: Sequence[int], keepdim: bool) -> T:
         return extreme(name, self, dims(d, len(self.shape)), keepdim=keepdim)
 
+    def a_shared(self: T, d: Sequence[int], keepdim: bool) -> T:
+        return shared(name, self, dims(d, len(self.shape)), keepdim=keepdim)
+
     def default(self: T) -> T:
         return extreme(name, self, dims(None, len(self.shape)), keepdim=False)
+
+    def shared_default(self: T) -> T:
+        return shared(name, self, dims(None, len(self.shape)), keepdim=False)
 
     def along(self: T, d: int, keepdim: bool) -> tuple[T, T]:
         axes = dims([d], len(self.shape))
@@ -92,11 +120,13 @@ def _families(name: str, word: str) -> None:
     other.__doc__ = f"The {word} of the two: NaN wins, -0 < +0."
     arg.__doc__ = f"The index of the {word} element over `dim` (None: of the flattened tensor): NaN wins, ties: the first."
     operator(f"a{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", family="extremes",
-             samples=unary(ALL, *DIMS[:-1], shapes=FULL[:-1]))(a_extreme)  # fmt: skip
-    operator(f"{name}(Tensor self) -> Tensor", family="extremes", samples=unary(ALL, shapes=FULL))(default)
+             samples=unary(ALL, *DIMS[:-1], shapes=FULL[:-1]), convention=a_shared)(a_extreme)  # fmt: skip
+    operator(f"{name}(Tensor self) -> Tensor", family="extremes", samples=unary(ALL, shapes=FULL),
+             convention=shared_default)(default)  # fmt: skip
     operator(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", family="extremes",
              samples=unary(ALL, *ONE_DIM, shapes=(*FULL, (0, 3)[::-1])))(along)  # fmt: skip
-    operator(f"{name}.other(Tensor self, Tensor other) -> Tensor", family="extremes", samples=binary())(other)
+    operator(f"{name}.other(Tensor self, Tensor other) -> Tensor", family="extremes", samples=binary(),
+             convention=equal_halves(name))(other)  # fmt: skip
     operator(f"arg{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", family="extremes",
              samples=unary(ALL, (None, False), (None, True), *ONE_DIM, shapes=FULL))(arg)  # fmt: skip
 
@@ -105,8 +135,13 @@ _families("max", "largest")
 _families("min", "smallest")
 
 
+def _shared_aminmax(self: T, d: int | None, keepdim: bool) -> tuple[T, T]:
+    axes = dims(None if d is None else [d], len(self.shape))
+    return shared("min", self, axes, keepdim=keepdim), shared("max", self, axes, keepdim=keepdim)
+
+
 @operator("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-          samples=unary(ALL, (None, False), (0, True), (-1, False), shapes=FULL))  # fmt: skip
+          samples=unary(ALL, (None, False), (0, True), (-1, False), shapes=FULL), convention=_shared_aminmax)  # fmt: skip
 def aminmax(self: T, d: int | None, keepdim: bool) -> tuple[T, T]:
     """The smallest and the largest element over `dim` (None: of all)."""
     axes = dims(None if d is None else [d], len(self.shape))

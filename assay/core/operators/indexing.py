@@ -223,13 +223,19 @@ def assume(self: T, lo: int, hi: int) -> T:
                          (like(1, 3), indices(2, n=1), -1, False, False), (like(5, 3), indices(n=5), 0, False, False),
                          (like(5, 0), indices(2, n=5), -1, False, False)))  # fmt: skip
 def embedding(weight: T, chosen: T, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> T:
-    """y[i.., j] = weight[chosen[i..], j]; negative indices are errors.  padding_idx concerns the gradient only."""
+    """y[i.., j] = weight[chosen[i..], j]; negative indices are errors.  The row `padding_idx` has no gradient."""
     if len(weight.shape) != 2:
         raise UserError(f"weight must have 2 axes, not shape {list(weight.shape)}")
     if scale_grad_by_freq or sparse:
         raise Unsupported("scale_grad_by_freq and sparse have no meaning here; leave them False")
     positions = checked_index(chosen, weight.shape[0], operator="embedding", dim=0)
-    return elements((*chosen.shape, weight.shape[1]), lambda *i: load(weight, load(positions, *i[:-1]), i[-1]), weight.dtype)
+
+    def body(*i: Ix) -> E:
+        position = load(positions, *i[:-1])
+        e = load(weight, position, i[-1])
+        return select(op("eq", position, padding_idx), op("stop", e), e) if padding_idx >= 0 else e
+
+    return elements((*chosen.shape, weight.shape[1]), body, weight.dtype)
 
 
 @operator("one_hot(Tensor self, int num_classes=-1) -> Tensor",

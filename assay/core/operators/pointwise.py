@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
@@ -101,13 +102,22 @@ def sign(self: T) -> T:
 # ------------------------------------------------------------------------------------------------ extremes
 
 
-@operator("maximum(Tensor self, Tensor other) -> Tensor", samples=binary())
+def equal_halves(name: str) -> Callable[[T, T], T]:
+    """The larger ("max") or smaller one, spelled so that equal ones have half of the gradient each."""
+
+    def body(x: E, y: E) -> E:
+        return select(op("eq", x, y), (x + y) * 0.5, op(name, x, y)) if x.dtype.is_float else op(name, x, y)
+
+    return lambda x, y: pointwise(body, x, y)
+
+
+@operator("maximum(Tensor self, Tensor other) -> Tensor", samples=binary(), convention=equal_halves("max"))
 def maximum(self: T, other: T) -> T:
     """The larger one: NaN wins, -0 < +0."""
     return pointwise(lambda x, y: op("max", x, y), self, other)
 
 
-@operator("minimum(Tensor self, Tensor other) -> Tensor", samples=binary())
+@operator("minimum(Tensor self, Tensor other) -> Tensor", samples=binary(), convention=equal_halves("min"))
 def minimum(self: T, other: T) -> T:
     """The smaller one: NaN wins, -0 < +0."""
     return pointwise(lambda x, y: op("min", x, y), self, other)

@@ -60,6 +60,8 @@ class Operator:
     decompose(apply, *arguments) computes the result by other operators.  apply(name, *arguments) calls an operator at
     whatever level the caller works on (values, traced values, core tensors).
     backend(program) is what evaluates its programs on arrays; None: the reference.
+    convention(*arguments) is a meaning of the same value whose derivative counts as the operator's: at kinks, where the value
+    does not say what that is, it has PyTorch's.  It depends on nothing that the operator's own meaning does not depend on.
     """
 
     schema: Schema
@@ -71,8 +73,10 @@ class Operator:
     decompose: Callable[..., Any] | None = None
     samples: Samples = _no_samples
     backend: Callable[[Program], Callable[[list[Any]], Any]] | None = None
+    convention: Meaning | None = None
     _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict[Any, "list[tuple[Any, ...]] | None"])
     _programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
+    _conventions: dict[Program, Program] = field(default_factory=dict[Program, Program])
 
     @property
     def name(self) -> str:
@@ -160,11 +164,19 @@ class Operator:
         if found is None:
             inputs: list[T] = []
             actual = tuple(_as_inputs(p.name, v, inputs) for p, v in zip(self.params, arguments, strict=True))
-            with ieee(), recorded_requires() as effects:
-                result = self(*actual)
-            outputs = result if isinstance(result, tuple) else (result,)
-            found = programs[key] = program(inputs, outputs, effects, name=self.base)
+            found = programs[key] = self._written(self, actual, inputs)
+            if self.convention is not None:
+                self._conventions[found] = self._written(self.convention, actual, inputs)
         return found
+
+    def _written(self, meaning: Meaning, actual: tuple[Any, ...], inputs: list[T]) -> Program:
+        with ieee(), recorded_requires() as effects:
+            result = meaning(*actual)
+        return program(inputs, result if isinstance(result, tuple) else (result,), effects, name=self.base)
+
+    def differentiated(self, p: Program) -> Program:
+        """The program, of the same inputs and values, whose derivative is that of the program `p` of this operator."""
+        return self._conventions.get(p, p)
 
 
 def _key(v: Any) -> Any:
@@ -195,11 +207,12 @@ _resolved: dict[Any, Operator] = {}
 
 def register(schema: str, meaning: Meaning, *, family: str | None = None, view: bool = False,
              inverse: Callable[..., Any] | None = None, inplace: bool = False,
-             decompose: Callable[..., Any] | None = None, samples: Samples = _no_samples) -> Operator:  # fmt: skip
+             decompose: Callable[..., Any] | None = None, samples: Samples = _no_samples,
+             convention: Meaning | None = None) -> Operator:  # fmt: skip
     """Add one entry (with `inplace`, also its twin name_(Tensor(a!) self, ...)).  Overloads are tried in this order."""
     parsed = parse(schema)
     family = family or meaning.__module__.rpartition(".")[2]
-    made = _add(Operator(parsed, meaning, family, view, inverse, None, decompose, samples))
+    made = _add(Operator(parsed, meaning, family, view, inverse, None, decompose, samples, convention=convention))
     if inplace:
         twin = parse(_inplace_schema(parsed))
         _add(Operator(twin, _inplace_meaning(meaning), family, inplace_of=made.name, samples=_same_shape(made)))

@@ -77,7 +77,7 @@ class Compiled:
 
     def __init__(self, f: Callable[..., Any], *, backend: str = "cpp", limit: int = RECOMPILE_LIMIT,
                  tune: bool = False, dynamic: Dynamic = False, budget: Budget | None = None,
-                 max_order: int | None = None) -> None:  # fmt: skip
+                 max_order: int | None = None, ahead: bool = False) -> None:  # fmt: skip
         functools.update_wrapper(self, f, updated=())
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.function = f
@@ -85,7 +85,7 @@ class Compiled:
         self.limit = limit
         self.tune = tune
         self.dynamic = dynamic
-        self.derivatives = Derivatives(self._build_derivative, budget, max_order, memory_of(backend))
+        self.derivatives = Derivatives(self._build_derivative, budget, max_order, memory_of(backend), ahead)
         self.entries: dict[Any, Entry | SizedEntry] = {}
         self._sized: dict[Any, list[SizedEntry]] = {}
         self._quick: dict[tuple[Any, ...], tuple[Entry, bool]] = {}
@@ -361,7 +361,7 @@ def build_for_sizes(
 
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
             dynamic: Dynamic = False, tune: bool = False, memory_budget: int | Budget | None = None,
-            max_order: int | None = None) -> Any:  # fmt: skip
+            max_order: int | None = None, ahead: bool = False) -> Any:  # fmt: skip
     """The function, compiled for each signature at its first call; also a decorator, with or without options.
 
     numerics="exact" gives the bits of eager evaluation.  It returns arrays if numpy arrays are what it
@@ -375,6 +375,7 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
     memory_budget: how many bytes may be kept from a forward that is recorded for its backward; Budget(saved=, peak=) limits the
     peak of either half too.  None: what takes least time (`explain_partitions` says what is kept and why).  The gradients have
     the same bits whatever it is.
+    ahead: compile the backward with the forward, at the first call that is recorded; otherwise when it first runs.
     max_order: gradients of a higher order than this are an error where they are asked for; None: any order, each compiled at
     its first use.
     Raises UserError for an unknown option, Unsupported for numerics="fast" and strict=False.
@@ -401,9 +402,9 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         raise UserError(f"max_order={max_order!r}; allowed: None, 1, 2, ...")
     if f is None:
         return functools.partial(compile, numerics=numerics, backend=backend, strict=strict, dynamic=dynamic, tune=tune,
-                                 memory_budget=memory_budget, max_order=max_order)  # fmt: skip
+                                 memory_budget=memory_budget, max_order=max_order, ahead=ahead)  # fmt: skip
     if isinstance(f, Compiled):
         return f
     if not callable(f):
         raise UserError(f"compile() needs a function, not {type(f).__name__}")
-    return Compiled(f, backend=backend, tune=tune, dynamic=dynamic, budget=budget, max_order=max_order)
+    return Compiled(f, backend=backend, tune=tune, dynamic=dynamic, budget=budget, max_order=max_order, ahead=ahead)

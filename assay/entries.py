@@ -72,6 +72,7 @@ class Derivatives:
     budget: Budget | None = None
     max_order: int | None = None
     held: Callable[[Program], int] = working_bytes
+    ahead: bool = False
     partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
 
 
@@ -152,7 +153,7 @@ class Entry:
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
         d = self.derivatives
-        settings = Settings(backend, d.budget, d.max_order, d.held, d.partitions)
+        settings = Settings(backend, d.budget, d.max_order, d.held, d.ahead, d.partitions)
         graph = self.captured.graph
         if self.sizes is not None:  # the graph is one for many sizes; the program has these
             changed = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]

@@ -4,9 +4,9 @@
                               behind them the values that its backward is given
     pullback(wanted, given)   the backward: cotangents, saved values, inputs -> gradients
 
-Both halves are compiled when they are first run.  The backward is an operator of this kind again, so a gradient that is to be
-differentiated has a forward, a backward and saved values of its own, of any order, and nothing is done for orders that nobody
-asks for.  Beyond `max_order` the gradient has its values, and going back through it is an error.
+Both halves are compiled when they are first run (`ahead`: at the first recorded call).  The backward is an operator of this kind
+again, so a gradient that is to be differentiated has a forward, a backward and saved values of its own, of any order, and
+nothing is done for orders that nobody asks for.  Beyond `max_order` the gradient has its values, and going back is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from assay.core.errors import InternalError, Unsupported
 from assay.core.lang import Program, T, program
 from assay.core.operators.registry import Operator
-from assay.frontends.derived import Derived, ProgramOperator, active
+from assay.frontends.derived import Derived, ProgramOperator, active, reaching
 from assay.partition.choose import Budget, partition
 from assay.partition.joint import Joint, joint_program, split
 from assay.partition.prices import Partition
@@ -32,6 +32,7 @@ JointOf = Callable[[tuple[int, ...], tuple[int, ...]], Joint]
 class Settings:
     """What all derivatives of one compiled function share: `backend` compiles them, `held` says how much memory their code takes.
 
+    ahead: the backward is compiled with the forward, not when it first runs
     `partitions` collects those that were made, as (name, partition).
     """
 
@@ -39,6 +40,7 @@ class Settings:
     budget: Budget | None = None
     max_order: int | None = None
     held: Callable[[Program], int] = working_bytes
+    ahead: bool = False
     partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
 
 
@@ -65,9 +67,12 @@ class PartitionedOperator(ProgramOperator):
             if not given or self._is_last:
                 found = self
             else:
-                made = partition(self.joint(wanted, given), self.settings.budget, held=self.settings.held)
+                reached = reaching(self.fixed, wanted, given)
+                made = partition(self.joint(reached, given), self.settings.budget, held=self.settings.held)
                 self.settings.partitions.append((self.base, made))
                 found = Recording(self, made, given)
+                if self.settings.ahead:
+                    found.build(reached, given)
             self._recording[wanted] = found
         return found
 
@@ -103,13 +108,22 @@ class Recording(ProgramOperator):
             return None
         found = self._derived.get((wanted, given))
         if found is None:
-            found = self._derived[wanted, given] = self._backward(wanted, given)
+            found = self._derived[wanted, given] = self.backward(wanted, given)
         return found
 
     def derivative(self, name: str, p: Program) -> Operator:
         return self.of.derivative(name, p)
 
-    def _backward(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
+    def build(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> None:
+        """Compile both halves now."""
+        found = self.pullback(wanted, given)
+        assert found is not None
+        assert isinstance(found.operator, ProgramOperator)
+        for p in (self.fixed, found.operator.fixed):
+            self.of.settings.backend(p)
+
+    def backward(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
+        """The operator from the cotangents of the results `given` to the gradients of the inputs `wanted`, and what it reads."""
         whole = self.partition.split
         joint = self.of.joint(wanted, given)
         halves = whole if joint == whole.joint else split(joint, set(whole.saved) & set(joint.values))

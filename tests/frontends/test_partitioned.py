@@ -295,6 +295,17 @@ def test_36_the_backward_is_compiled_when_it_first_runs() -> None:
     assert built == ["block_forward", "block_backward"]
 
 
+def test_36_ahead_of_time_both_halves_are_compiled_at_the_first_recorded_call() -> None:
+    g = assay.compile(block, backend="reference", ahead=True)
+    built: list[str] = []
+    build = g.derivatives.build
+    g.derivatives.build = lambda p: (built.append(p.name), build(p))[1]
+    y = g(*CASES["block"][1]())
+    assert built == ["block_forward", "block_backward"]
+    y.sum().backward()
+    assert built == ["block_forward", "block_backward"]
+
+
 def saved_values(y: Any) -> list[Any]:
     return [s.value for s in y.grad_fn.saved.values()]
 

@@ -4,8 +4,12 @@
     63          tests/frontends/test_every_overload.py        73                  tests/cases/transforms/choose_layout.txt
     86-95       tests/transforms/test_inline.py               99-100              tests/transforms/test_merge.py
     101-102     tests/semantics/test_ranges.py                106                 tests/semantics/test_denote.py
+    16-20, 26   tests/partition/test_network.py               21-25, 27-29, 33    tests/partition/test_document.py
+    30, 33-34   tests/partition/test_joint.py                 34-37, 42-43, 51    tests/frontends/test_partitioned.py
+    44, 46-50   tests/partition/test_schedule.py              45                  tests/test_checkpoints.py
+    51          tests/partition/test_budget.py
 
-Not there yet, and not claimed: 1 and 10 (a training graph), 75-84 (splits of sums), the second class of 111 and 114
+Not there yet, and not claimed: 75-84 (splits of sums), the second class of 111 and 114
 (equality over the reals: numerics="fast").  53's templates do not exist: a matrix product is a fold like any other.
 """
 

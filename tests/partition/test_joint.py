@@ -11,9 +11,10 @@ import pytest
 from assay.backends.cpp import compile_many
 from assay.core import dtypes as dt
 from assay.core.errors import InternalError, UserError
-from assay.core.lang import Program, T, input, let, load, op, order, program, tensor
+from assay.core.lang import Program, T, bodies, input, let, load, op, order, program, tensor, walk
 from assay.fuzz.chains import chain
 from assay.partition.joint import Joint, Split, joint_program, rejoined, split
+from assay.semantics.access import accesses
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import RequireError, run
 from assay.transforms.adjoint import gradient_program
@@ -63,6 +64,20 @@ def test_33_example_5_1_passes_the_product_alone() -> None:
     assert [t.name for t in halves.backward.inputs] == ["s0", "x", "d0"]
     assert [t.name for t in halves.held] == ["x"]
     assert not {t for t in order(halves.backward.outputs) if t.kind == "input"} - set(halves.backward.inputs)
+
+
+def test_30_the_backward_kernel_of_example_5_1_reads_h_and_one_scalar_and_writes_once() -> None:
+    """erf is computed again in the loop that needs the slope: no tensor of 32 x 64 but h is read, none but the result written."""
+    p, w = gelu_program()
+    joint = joint_program(p, [w])
+    final = optimise(split(joint, joint.values).backward)[-1].program
+    slope, product = final.tensors
+    assert {t.name for t in slope.reads} == {"s0", "d0"}
+    loads = [e for e in walk(bodies(slope)) if e.op == "load"]
+    assert sorted(e.attr[0].name for e in loads) == ["d0", "s0"]
+    assert sum(e.op == "erf" for e in walk(bodies(slope))) == 1
+    assert [(a.kind, a.count) for a in accesses(slope) if a.kind == "write"] == [("write", 32 * 64)]
+    assert product.reads == {slope, *joint.inputs[:1]}
 
 
 def test_34_gradients_have_the_same_bits_for_every_set_of_a_small_program() -> None:

@@ -205,12 +205,12 @@ def variable(level: int, n: int) -> Var:
     """The variable named by `level` with 0 <= v < n."""
     found = _vars.get((level, n))
     if found is None:
-        if is_symbolic(n) and not n.terms:
-            return variable(level, n.c)
         made = Var()
         made.level, made.n, made.lo = level, n, 0
         made.free = frozenset((made,))
         if is_symbolic(n):
+            if not n.terms:
+                return variable(level, n.c)
             made.key, made.hi, made.sizes = (0, level, -1, n.key), n.hi - 1, n.sizes
         else:
             made.key, made.hi, made.sizes = (0, level, n), n - 1, _NO_SIZES

@@ -30,7 +30,7 @@ from assay.verify.layered import Arrays
 LIMIT = 60.0  # seconds for any one step of one program; a step takes milliseconds
 BUILD_LIMIT = 4.0  # seconds more for each program of a file that is built
 START_LIMIT = 300.0  # seconds until the child has imported what it needs
-RETIRED = 4000  # programs that a child draws: what it keeps of each is a third of a megabyte
+RETIRED = 2000  # programs that a child draws: what it keeps of each is a third of a megabyte
 
 
 class Judge:

@@ -20,7 +20,7 @@ from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
 from assay.frontends.derived import ProgramOperator, active, pullback, reaching
-from assay.frontends.partitioned import check_reads, seen, visible
+from assay.frontends.partitioned import check_reads, kept, visible
 from assay.frontends.rules import Rule, reads, rules_of
 from assay.frontends.value import (
     STATE,
@@ -128,7 +128,7 @@ class CallNode(Node):
         self.saved: dict[int, Saved] | None = {}
         self.unsupported: Unsupported | None = None
         try:
-            reads = pullback(op, p, wanted, seen(op, given)).reads
+            reads = kept(op, p, wanted, given)
         except Unsupported as error:  # of no concern unless somebody goes back through it
             self.unsupported, reads = error, ()
         for k in reads:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import InternalError, Unsupported
-from assay.core.lang import Program, T, program
+from assay.core.lang import Program, T, order, program
 from assay.core.operators.registry import Operator
-from assay.frontends.derived import Derived, ProgramOperator, active, reaching
+from assay.frontends.derived import Derived, ProgramOperator, active, pullback, reaching
 from assay.partition.choose import Budget, partition
 from assay.partition.joint import Joint, joint_program, split
 from assay.partition.prices import Partition
@@ -103,9 +103,7 @@ class Recording(ProgramOperator):
         self._derived: dict[Any, Derived] = {}
 
     def pullback(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived | None:
-        """The backward for some of the inputs and results.  Cotangents of saved values (second order) need the general one."""
-        if any(k >= self.shown for k in given):
-            return None
+        """The backward for some of the inputs and results; saved values have cotangents too once a backward is differentiated."""
         found = self._derived.get((wanted, given))
         if found is None:
             found = self._derived[wanted, given] = self.backward(wanted, given)
@@ -125,11 +123,14 @@ class Recording(ProgramOperator):
     def backward(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
         """The operator from the cotangents of the results `given` to the gradients of the inputs `wanted`, and what it reads."""
         whole = self.partition.split
-        joint = self.of.joint(wanted, given)
+        if any(k >= self.shown for k in given):
+            joint = joint_program(self.fixed, [self.fixed.inputs[k] for k in wanted], given=given)
+        else:
+            joint = self.of.joint(wanted, given)
         halves = whole if joint == whole.joint else split(joint, set(whole.saved) & set(joint.values))
         back = halves.backward
         saved, held = back.inputs[: len(halves.saved)], halves.held
-        at = {t: k for t, k in zip(whole.saved, whole.at, strict=True)}
+        at = dict(zip(whole.saved, whole.at, strict=True))
         number = {t: k for k, t in enumerate(self.fixed.inputs)}
         reads = (*(~at[t] for t in halves.saved), *(number[t] for t in held))
         made = program((*joint.cotangents, *saved, *held), back.outputs, name=back.name)
@@ -145,9 +146,19 @@ def visible(op: Operator, made: Any) -> Any:
     return results[0] if op.shown == 1 else tuple(results[: op.shown])
 
 
-def seen(op: Operator, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of the results `given` that the caller of a recorded call sees."""
-    return tuple(k for k in given if k < op.shown) if isinstance(op, Recording) else given
+def kept(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """What a recorded call keeps of its arguments (k) and results (~k): what its backward reads, and, of a partition that may be
+    differentiated again, all saved values and the inputs that they come from (the backward of saved values reads these).
+    """
+    if not isinstance(op, Recording):
+        return pullback(op, p, wanted, given).reads
+    found = pullback(op, p, wanted, tuple(k for k in given if k < op.shown)).reads
+    most, order_ = op.of.settings.max_order, op.of.order
+    hidden = [p.outputs[k] for k in given if k >= op.shown]
+    if hidden and (most is None or order_ + 1 < most):
+        sources = set(order(hidden))
+        found += tuple(~k for k in op.partition.split.at) + tuple(k for k, t in enumerate(p.inputs) if t in sources)
+    return tuple(dict.fromkeys(found))
 
 
 def check_reads(op: Operator, reads: Sequence[int], kept: Sequence[int]) -> None:

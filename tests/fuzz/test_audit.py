@@ -12,7 +12,6 @@ from assay.verify import integers
 from assay.verify.coverage import Coverage
 from assay.verify.integers import Answer
 
-
 ROUNDS = {"slopes": (20, 60), "derivatives": (1, 20)}  # of the quick test and of the long one; others (40, 2000)
 
 

@@ -124,6 +124,8 @@ def check(seed: int) -> bool:
 
     d = [(moved(h) - moved(-h)) / (2 * h) for h in (1e-4, 5e-5)]
     slope = (4 * d[1] - d[0]) / 3
+    if abs(d[1] - d[0]) > 1e-5 * max(1.0, abs(slope)):  # products of products: too steep for differences
+        return False
     along = sum(float((x.grad.numpy() * u).sum()) for x, u in zip(leaves, directions, strict=True) if x.grad is not None)
     assert along == pytest.approx(slope, rel=1e-7, abs=1e-7), seed
     return True

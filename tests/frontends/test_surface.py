@@ -37,7 +37,10 @@ def test_import_loads_next_to_nothing() -> None:
 def test_compile_takes_what_it_promises() -> None:
     options = inspect.signature(assay.compile).parameters
     defaults = {name: p.default for name, p in options.items() if p.kind is p.KEYWORD_ONLY}
-    assert defaults == {"numerics": "exact", "backend": "cpp", "strict": True, "dynamic": False, "tune": False}
+    assert defaults == {
+        "numerics": "exact", "backend": "cpp", "strict": True, "dynamic": False, "tune": False, "memory_budget": None,
+        "max_order": None, "ahead": False,
+    }  # fmt: skip
 
 
 def test_a_program_round_trips_through_its_text() -> None:

@@ -34,10 +34,11 @@ from assay.core.errors import InternalError, Unsupported, UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program
 from assay.dynamic import SizedProgram, sized_program
-from assay.entries import Derivatives, Entry, Executable, Links, SizedEntry
+from assay.entries import Entry, Executable, Links, SizedEntry
 from assay.frontends.capture import capture, flatten, is_tensor, with_handles
 from assay.frontends.creation import check_bools
 from assay.frontends.dynamic import Dynamic, leaf_names
+from assay.frontends.partitioned import Derivatives
 from assay.frontends.signature import (
     array_signature,
     changes,

@@ -14,7 +14,7 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,14 +30,11 @@ from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
 from assay.frontends.dynamic import Sizes
 from assay.frontends.joint import joint_of_graph
-from assay.frontends.partitioned import PartitionedOperator, Settings
+from assay.frontends.partitioned import Derivatives, PartitionedOperator
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import Value, abstract, is_annotated, process
-from assay.partition.choose import Budget
-from assay.partition.prices import Partition
 from assay.semantics.failure import RequireError
-from assay.semantics.lifetimes import working_bytes
 from assay.transforms.pipeline import Stage
 from assay.verify.link import Link, pass_links
 
@@ -59,21 +56,6 @@ class Links:
         if self._proved is None:
             self._proved = pass_links(self.stages)
         return self._proved
-
-
-@dataclass
-class Derivatives:
-    """How the derivatives of a compiled function are made: compiled by `build`, partitioned within `budget`, up to `max_order`.
-
-    `partitions` are those that were made, each with the name of what it is the forward and backward of.
-    """
-
-    build: Callable[[Program], Executable]
-    budget: Budget | None = None
-    max_order: int | None = None
-    held: Callable[[Program], int] = working_bytes
-    ahead: bool = False
-    partitions: list[tuple[str, Partition]] = field(default_factory=list[tuple[str, Partition]])
 
 
 @dataclass(eq=False)
@@ -152,8 +134,7 @@ class Entry:
                 found = compiled.setdefault(program, self.derivatives.build(program))
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
-        d = self.derivatives
-        settings = Settings(backend, d.budget, d.max_order, d.held, d.ahead, d.partitions)
+        settings = replace(self.derivatives, build=backend)
         graph = self.captured.graph
         if self.sizes is not None:  # the graph is one for many sizes; the program has these
             changed = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]

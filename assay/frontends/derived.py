@@ -20,7 +20,7 @@ from assay.core.lang import E, Program, T, bodies, input, order, program, record
 from assay.core.operators.registry import Operator
 from assay.core.operators.schema import parse
 from assay.semantics.tangent import tangent
-from assay.transforms.adjoint import adjoint
+from assay.transforms.adjoint import adjoint, cotangents_of, unused
 from assay.transforms.rewrite import put_for
 
 
@@ -130,12 +130,10 @@ def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int
     key = "vjp", op, p, wanted, given
     found = _derived.get(key)
     if found is None:
-        names = {t.name for t in p.inputs}
         with ieee(), recorded_requires():
-            outputs = [op.differentiated(p).outputs[k] for k in given]
-            seeds = [input(_unused(f"d{k}", names), t.shape, t.dtype) for k, t in zip(given, outputs, strict=True)]
-            gradients = adjoint(outputs, seeds, [p.inputs[k] for k in wanted])
-            operator, reads = _reading("vjp", op, p, seeds, gradients, names)
+            seeds = cotangents_of(p, given)
+            gradients = adjoint([op.differentiated(p).outputs[k] for k in given], seeds, [p.inputs[k] for k in wanted])
+            operator, reads = _reading("vjp", op, p, seeds, gradients)
         found = _derived[key] = Derived(operator, reads, wanted)
     return found
 
@@ -150,22 +148,23 @@ def pushforward(op: Operator, p: Program, moving: tuple[int, ...]) -> Derived | 
     if found is None:
         names = {t.name for t in p.inputs}
         with ieee(), recorded_requires():
-            moves = {p.inputs[k]: input(_unused(f"t{k}", names), p.inputs[k].shape, p.inputs[k].dtype) for k in moving}
+            moves = {p.inputs[k]: input(unused(f"t{k}", names), p.inputs[k].shape, p.inputs[k].dtype) for k in moving}
             tangents = tangent(op.differentiated(p).outputs, moves)
             results = tuple(k for k, t in enumerate(tangents) if t is not None)
             if not results:
                 return None
-            operator, reads = _reading("jvp", op, p, list(moves.values()), [t for t in tangents if t is not None], names)
+            operator, reads = _reading("jvp", op, p, list(moves.values()), [t for t in tangents if t is not None])
         found = _derived[key] = Derived(operator, reads, results)
     return found
 
 
-def _reading(what: str, op: Operator, p: Program, first: list[T], outputs: list[T],
-             names: set[str]) -> tuple[Operator, tuple[int, ...]]:  # fmt: skip
+def _reading(what: str, op: Operator, p: Program, first: Sequence[T],
+             outputs: list[T]) -> tuple[Operator, tuple[int, ...]]:  # fmt: skip
     """The operator first..., what `outputs` load -> outputs, and which arguments (k) and results (~k) of `op` those are."""
+    names = {t.name for t in (*p.inputs, *first)}
     loaded = set(order(outputs))
     there = {t: ~k for k, t in enumerate(p.outputs) if t in loaded and t.kind != "input" and not op.view}
-    results = {t: input(_unused("result" if len(p.outputs) == 1 else f"result{~k}", names), t.shape, t.dtype)
+    results = {t: input(unused("result" if len(p.outputs) == 1 else f"result{~k}", names), t.shape, t.dtype)
                for t, k in there.items()}  # fmt: skip
     outputs = put_for(outputs, {**{t: t for t in (*p.inputs, *first)}, **results})
     loaded = set(order(outputs))
@@ -176,11 +175,3 @@ def _reading(what: str, op: Operator, p: Program, first: list[T], outputs: list[
     if isinstance(op, ProgramOperator):
         return op.derivative(name, made), tuple(reads.values())
     return ProgramOperator(name, op.overload, made, op.backend), tuple(reads.values())
-
-
-def _unused(name: str, known: set[str]) -> str:
-    """The name, with underscores until nothing has it; it is taken then."""
-    while name in known:
-        name += "_"
-    known.add(name)
-    return name

@@ -15,7 +15,8 @@ from assay.core.lang import Program, T, const, recorded_requires, tensor
 from assay.core.operators.registry import OPERATORS
 from assay.frontends.derived import active, pullback
 from assay.frontends.value import abstract
-from assay.partition.joint import Joint, cotangents, joint_from
+from assay.partition.joint import Joint, joint_from
+from assay.transforms.adjoint import cotangents_of
 
 Place = tuple[Node, int]
 """A result of a call, or an input."""
@@ -28,7 +29,7 @@ def joint_of_graph(graph: Graph, p: Program, wanted: Sequence[int], given: Seque
     """
     with ieee(), recorded_requires():
         walk = _Walk(graph, p, wanted)
-        seeds = cotangents(p, given)
+        seeds = cotangents_of(p, given)
         found = walk.gradients([graph.results[k] for k in given], seeds, wanted)
         return joint_from(p, seeds, found, changed=[walk.made[n, 0] for n, _ in graph.epilogue])
 

@@ -29,14 +29,15 @@ JointOf = Callable[[tuple[int, ...], tuple[int, ...]], Joint]
 
 
 @dataclass
-class Settings:
-    """What all derivatives of one compiled function share: `backend` compiles them, `held` says how much memory their code takes.
+class Derivatives:
+    """How all derivatives of one compiled function are made: compiled by `build`, partitioned within `budget`, up to `max_order`.
 
-    ahead: the backward is compiled with the forward, not when it first runs
-    `partitions` collects those that were made, as (name, partition).
+    held         how much memory compiled code takes
+    ahead        the backward is compiled with the forward, not when it first runs
+    partitions   those that were made, each with the name of what it is the forward and backward of
     """
 
-    backend: Callable[[Program], Callable[[list[Any]], Any]]
+    build: Callable[[Program], Callable[[list[Any]], Any]]
     budget: Budget | None = None
     max_order: int | None = None
     held: Callable[[Program], int] = working_bytes
@@ -50,9 +51,9 @@ class PartitionedOperator(ProgramOperator):
     changed: inputs whose memory is overwritten after the call; a backward is given a copy of what it reads of them
     """
 
-    def __init__(self, base: str, p: Program, settings: Settings, *, joint: JointOf | None = None, order: int = 0,
+    def __init__(self, base: str, p: Program, settings: Derivatives, *, joint: JointOf | None = None, order: int = 0,
                  changed: Sequence[T] = ()) -> None:  # fmt: skip
-        super().__init__(base, "default", p, settings.backend)
+        super().__init__(base, "default", p, settings.build)
         self.settings, self.order, self.changed = settings, order, tuple(changed)
         self.joint: JointOf = joint or self._adjoint
         self._recording: dict[tuple[int, ...], Operator] = {}
@@ -118,7 +119,7 @@ class Recording(ProgramOperator):
         assert found is not None
         assert isinstance(found.operator, ProgramOperator)
         for p in (self.fixed, found.operator.fixed):
-            self.of.settings.backend(p)
+            self.of.settings.build(p)
 
     def backward(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
         """The operator from the cotangents of the results `given` to the gradients of the inputs `wanted`, and what it reads."""

@@ -84,7 +84,7 @@ def disagreement(at: Point, wanted: float) -> Wrong | None:
     arrays = {**at.values, **{inputs[t]: d for t, d in at.directions.items()}}
     forward = [np.asarray(w * evaluate([d], arrays)[0]) for w, d in moves]
     ahead = _total(forward)
-    size = max(1.0, *(float(np.sum(abs(a))) for a in (*terms, *forward)), 1.0)
+    size = max([1.0, *(float(np.sum(abs(a))) for a in (*terms, *forward))])
     same = abs(ahead - along) <= TO_EACH_OTHER * size
     right = [abs(x - wanted) <= TO_DIFFERENCES * max(1.0, abs(wanted)) for x in (along, ahead)]
     if same and all(right):

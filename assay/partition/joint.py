@@ -40,7 +40,7 @@ from assay.core.lang import (
     size_of,
     tensor,
 )
-from assay.transforms.adjoint import adjoint
+from assay.transforms.adjoint import adjoint, cotangents_of, unused
 
 
 @dataclass(frozen=True)
@@ -112,27 +112,14 @@ def joint_program(p: Program, wrt: Sequence[T] | None = None, *, given: Sequence
     """
     wanted = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
     which = [k for k, t in enumerate(p.outputs) if t.dtype.is_float] if given is None else list(given)
-    seeds = cotangents(p, which)
+    seeds = cotangents_of(p, which)
     return joint_from(p, seeds, adjoint([p.outputs[k] for k in which], seeds, wanted), changed)
-
-
-def cotangents(p: Program, given: Sequence[int]) -> tuple[T, ...]:
-    """The cotangents of the outputs `given`: that of output k is the input d{k}."""
-    names = {t.name for t in p.inputs}
-    return tuple(input(unused(f"d{k}", names), p.outputs[k].shape, p.outputs[k].dtype) for k in given)
 
 
 def joint_from(p: Program, seeds: Sequence[T], gradients: Sequence[T], changed: Collection[T] = ()) -> Joint:
     """The program with these gradients of it, which read its definitions and the cotangents `seeds`."""
     made = program((*p.inputs, *seeds), (*p.outputs, *gradients), p.checks, p.name)
     return Joint(made, len(p.outputs), tuple(seeds), frozenset(changed))
-
-
-def unused(name: str, known: Collection[str]) -> str:
-    """The name, with as many underscores as make it a new one."""
-    while name in known:
-        name += "_"
-    return name
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from assay.core import dtypes as dt
 from assay.core.dtypes import compute_dtype
@@ -77,14 +77,20 @@ def gradient_program(p: Program, wrt: Sequence[T] | None = None) -> Program:
     The cotangent of output k is the input d{k}.
     """
     wanted = [t for t in p.inputs if t.dtype.is_float] if wrt is None else list(wrt)
-    known = {t.name for t in p.inputs}
-    outputs = [(k, t) for k, t in enumerate(p.outputs) if t.dtype.is_float]
-    seeds = [input(_unused(f"d{k}", known), t.shape, t.dtype) for k, t in outputs]
-    gradients = adjoint([t for _, t in outputs], seeds, wanted)
+    given = [k for k, t in enumerate(p.outputs) if t.dtype.is_float]
+    seeds = cotangents_of(p, given)
+    gradients = adjoint([p.outputs[k] for k in given], seeds, wanted)
     return program((*p.inputs, *seeds), gradients, p.checks, f"{p.name}_gradient")
 
 
-def _unused(name: str, known: set[str]) -> str:
+def cotangents_of(p: Program, given: Sequence[int]) -> tuple[T, ...]:
+    """The cotangents of the outputs `given`: that of output k is the input d{k}."""
+    names = {t.name for t in p.inputs}
+    return tuple(input(unused(f"d{k}", names), p.outputs[k].shape, p.outputs[k].dtype) for k in given)
+
+
+def unused(name: str, known: Collection[str]) -> str:
+    """The name, with as many underscores as make it a new one."""
     while name in known:
         name += "_"
     return name

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from assay.core.graph import Graph, Node, map_nodes
 from assay.core.index import Size, evaluate, is_symbolic
 from assay.core.lang import Program, bind
 from assay.core.sizes import Guard
 from assay.frontends.capture import Captured
 from assay.frontends.cell import Link
+from assay.frontends.derived import ProgramOperator
 from assay.frontends.dynamic import Dynamic, Sizes, capture_dynamic
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage, optimise
@@ -58,13 +60,36 @@ def at_sizes(captured: Captured, sizes: dict[str, int]) -> Captured:
     """How a call at these sizes uses the graph: views among the results, and sizes that are results, get their values."""
 
     def value(x: Any) -> Any:
-        if is_symbolic(x) and x.is_extent:
-            return evaluate(x, lambda s: sizes[s.name])
-        return tuple(map(value, x)) if isinstance(x, tuple) else x
+        return _value(x, sizes)
 
     outputs = [replace(o, chain=tuple([Link(k.op, value(k.rest), k.output) for k in o.chain]), value=value(o.value))
                for o in captured.outputs]  # fmt: skip
     return replace(captured, outputs=tuple(outputs))
+
+
+def graph_at_sizes(graph: Graph, sizes: dict[str, int]) -> Graph:
+    """The graph of a call at these sizes: shapes and arguments get their values."""
+    new: dict[Node, Node] = {}
+    for n in (*graph.inputs, *graph.nodes):
+        made = new[n] = Node(n.kind, n.name, _value(n.shape, sizes), n.dtype, target=_operator(n.target, sizes),
+                             args=_value(map_nodes(n.args, new.__getitem__), sizes), outputs=_value(n.outputs, sizes),
+                             partial=n.partial, where=n.where)  # fmt: skip
+        made.value = n.value
+    return Graph([new[n] for n in graph.inputs], [new[n] for n in graph.nodes], [new[n] for n in graph.outputs],
+                 [(new[place], new[value]) for place, value in graph.epilogue], graph.name)  # fmt: skip
+
+
+def _value(x: Any, sizes: dict[str, int]) -> Any:
+    if is_symbolic(x) and x.is_extent:
+        return evaluate(x, lambda s: sizes[s.name])
+    return tuple([_value(y, sizes) for y in x]) if isinstance(x, tuple) else x
+
+
+def _operator(op: Any, sizes: dict[str, int]) -> Any:
+    """The operator; one that means a program with sizes, at these."""
+    if isinstance(op, ProgramOperator) and op.fixed.sizes:
+        return ProgramOperator(op.base, op.overload, bind(op.fixed, {s.name: sizes[s.name] for s in op.fixed.sizes}), op.backend)
+    return op
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ import numpy as np
 import optree
 
 from assay.core.errors import Unsupported, UserError
-from assay.core.graph import map_nodes
-from assay.core.lang import Program, bind, requires
+from assay.core.graph import Graph, map_nodes
+from assay.core.lang import Program, requires
 from assay.core.lang.bind import stated
-from assay.dynamic import SizedProgram, at_sizes
+from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
 from assay.frontends.dynamic import Sizes
@@ -33,8 +33,10 @@ from assay.frontends.joint import joint_of_graph
 from assay.frontends.partitioned import Derivatives, PartitionedOperator
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
+from assay.frontends.unseen import is_unseen, refuse_lost_history
 from assay.frontends.value import Value, abstract, is_annotated, process
 from assay.semantics.failure import RequireError
+from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage
 from assay.verify.link import Link, pass_links
 
@@ -120,12 +122,16 @@ class Entry:
         return bool(values) and is_annotated(*values)
 
     @cached_property
+    def graph(self) -> Graph:
+        """The graph of a call, at the sizes of the entry."""
+        return self.captured.graph if self.sizes is None else graph_at_sizes(self.captured.graph, self.at)
+
+    @cached_property
     def operator(self) -> PartitionedOperator:
         """The compiled function as one operator.  Its derivatives, of any order, are derived from its program, partitioned
         within the budget, and compiled at their first use."""
-        p = self.stages[0].program
-        if self.sizes is not None:
-            p = bind(p, {s.name: self.at[s.name] for s in p.sizes})
+        graph = self.graph
+        p = self.stages[0].program if graph is self.captured.graph else lower(graph)
         compiled: dict[Program, Executable] = {}
 
         def backend(program: Program) -> Callable[[list[Any]], Any]:
@@ -135,10 +141,6 @@ class Entry:
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
         settings = replace(self.derivatives, build=backend)
-        graph = self.captured.graph
-        if self.sizes is not None:  # the graph is one for many sizes; the program has these
-            changed = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]
-            return PartitionedOperator(graph.name, p, settings, changed=changed)
         return PartitionedOperator(graph.name, p, settings, joint=lambda wanted, given: joint_of_graph(graph, p, wanted, given))
 
     def recorded(self, tensors: Sequence[Tensor]) -> Any:
@@ -153,10 +155,15 @@ class Entry:
                 "the program; call the function without compile where gradients are wanted, or compile the parts around it"
             )
         with _updates(c.changed, tensors):
-            made = process(self.operator, tuple([self._value(s, tensors) for s in c.sources]))
+            values = [self._value(s, tensors) for s in c.sources]
+            refuse_lost_history(self.graph, [k for k, v in enumerate(values) if is_annotated(v)])
+            made = process(self.operator, tuple(values))
             results = list(made) if isinstance(made, tuple) else [made]
-            for target, value in zip(c.changed, results, strict=False):
-                _handle(target, tensors).write(value, "a compiled function")
+            for target, value, (place, end) in zip(c.changed, results, c.graph.epilogue, strict=False):
+                if is_unseen(place, end):
+                    _write(target, tensors, value.array)
+                else:
+                    _handle(target, tensors).write(value, "a compiled function")
         cells: dict[int, Cell] = {}
         return optree.tree_unflatten(c.structure, [_output(o, results[len(c.changed) :], cells, tensors) for o in c.outputs])
 

@@ -307,7 +307,7 @@ def test_version() -> None:
 
 def test_passes() -> None:
     assert "the pipeline as a whole: bitwise" in call("passes")[1]
-    assert [p["name"] for p in said("passes")["passes"]][:4] == ["propagate_indices", "compose_views", "inline", "choose_layout"]
+    assert [p["name"] for p in said("passes")["passes"]][:5] == ["drop_slopes", "propagate_indices", "compose_views", "inline", "choose_layout"]
 
 
 def test_doctor() -> None:

@@ -82,6 +82,9 @@ class Row:
 
 TABLE: dict[str, Row] = {}
 
+MARKS = frozenset(("stop", "as_if"))
+"""The rows that are their first argument, and say something of its derivative."""
+
 
 def row(name: str) -> Row:
     """The row called `name`.  Raises UserError with the nearest names."""

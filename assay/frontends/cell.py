@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import UserError
-from assay.core.operators.registry import Operator
+from assay.core.operators.registry import Operator, lookup
 from assay.frontends import source
 from assay.frontends.layout import overlaps
 from assay.frontends.value import (
     STATE,
+    Interpreter,
     Trace,
     Value,
     Writes,
     abstract,
+    annotating_levels,
     apply_by_name,
     is_annotated,
     leaked,
@@ -84,11 +86,11 @@ class Cell:
         self.writes.count += 1
         self.writes.writer = writer
 
-    def annotate(self, value: Value) -> None:
-        """The same elements, of which levels know what they know of `value`."""
+    def annotate(self, meta: dict[Any, Any]) -> None:
+        """The same elements, of which levels know `meta`."""
         assert self.array is not None
         made = Value(self.array)
-        made.meta, made.writes = dict(value.meta), self.writes
+        made.meta, made.writes = meta, self.writes
         self._value, self.annotated = made, True
 
 
@@ -121,7 +123,9 @@ class Link:
     @property
     def cuts(self) -> bool:
         """Whether what it shows has no history where what it is a view of has one."""
-        return self.op.base == "detach" or any(level in self.muted for level in live_levels())
+        if self.op.base == "detach" or any(level in self.muted for level in live_levels()):
+            return True
+        return STATE.trace is not None and STATE.trace in self.muted and STATE.trace not in STATE.muted
 
     def put(self, parent: Value, new: Value) -> Value:
         """The parent after `new` was written to the view."""
@@ -196,10 +200,10 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
         np.copyto(shown.array, new.array)  # type: ignore[arg-type]
         cell.written(writer)
         if annotated:
-            cell.annotate(folded)
+            cell.annotate(_known(whole, folded, live_levels()))
         return
-    folded = _folded(whole, chain, new) if annotated else _folded_unseen(whole, chain, new)
-    cell.replace(same_value(folded, whole.strides), writer)
+    made = same_value(_overwritten(whole, chain, new), whole.strides)
+    cell.replace(made, writer)
 
 
 def _folded(whole: Value, chain: Chain, new: Value) -> Value:
@@ -212,13 +216,42 @@ def _folded(whole: Value, chain: Chain, new: Value) -> Value:
     return new
 
 
-def _folded_unseen(whole: Value, chain: Chain, new: Value) -> Value:
-    """The same where no level is to learn of the write: what they know of `whole` stays."""
-    levels = live_levels()
-    with muted(STATE.muted.union(levels)):
-        folded = _folded(whole, chain, new)
-    folded.meta.update((level, whole.meta[level]) for level in levels if level in whole.meta)
-    return folded
+def _overwritten(whole: Value, chain: Chain, new: Value) -> Value:
+    """The same in a capture: what a level does not see of the write, it knows of the result as it did of `whole`.
+
+    The trace of the capture stands for the levels that there will be at a call, so it takes note of what they will not see.
+    """
+    trace = STATE.trace
+    assert trace is not None
+    cut = any(link.cuts for link in chain)
+    live = live_levels()
+    if not cut and trace not in STATE.muted:
+        made = _folded(whole, chain, new)
+    else:
+        detach = lookup("detach.default")
+        with muted(STATE.muted.union(live) if cut else STATE.muted):
+            if trace in STATE.muted:
+                folded = process(detach, (_folded(whole, chain, new),))
+            else:  # of what is written it must show whether it has a history
+                folded = _folded(process(detach, (whole,)), chain, new)
+        with muted(STATE.muted.union(annotating_levels()) - {trace}):
+            made = process(lookup("overwritten.default"), (whole, folded))
+        if not cut:
+            made.meta.update((level, folded.meta[level]) for level in live if level in folded.meta)
+    made = same_value(made, made.strides)
+    made.meta = _known(whole, made, [] if cut else live)
+    return made
+
+
+def _known(whole: Value, folded: Value, seeing: list[Interpreter]) -> dict[Any, Any]:
+    """What levels know of a storage after a write: those that are `seeing` what they know of `folded`, others as of `whole`."""
+    meta = dict(folded.meta)
+    for level in annotating_levels():
+        if level not in seeing:
+            meta.pop(level, None)
+            if level in whole.meta:
+                meta[level] = whole.meta[level]
+    return meta
 
 
 def _is_recorded(chain: Chain, whole: Value, new: Value, writer: str) -> bool:

@@ -110,6 +110,9 @@ def _sources(t: T) -> frozenset[T]:
         if e in seen or e.op == "stop" or t.reads == found:
             continue
         seen.add(e)
+        if e.op == "as_if":
+            todo.append(e.args[1])
+            continue
         if e.op in ("load", "load_or_zero"):
             found.add(e.attr[0])
         todo += e.deps

@@ -46,7 +46,7 @@ class _Walk:
 
     def _call(self, node: Node) -> None:
         """What the call computes, and through which of its arguments a gradient goes on."""
-        out = node.target(*(map_nodes(a, lambda n: self.made[place(n)]) for a in node.args))
+        out = node.target.declared(*(map_nodes(a, lambda n: self.made[place(n)]) for a in node.args))
         self.made.update(((node, k), t) for k, t in enumerate(out if isinstance(out, tuple) else (out,)))
         wanted = tuple(k for k, n in enumerate(node.operands) if place(n) in self.active)
         if wanted and node.target.base != "detach":

@@ -289,8 +289,13 @@ def everywhere(level: Interpreter) -> None:
     STATE.stack = (*STATE.stack, level)
 
 
+def annotating_levels() -> list[Interpreter]:
+    """The levels of the stack that know something of values."""
+    return [level for level in STATE.stack if level.annotates]
+
+
 def live_levels() -> list[Interpreter]:
-    """The levels of the stack that annotate values now."""
+    """Those of them that are not muted."""
     return [level for level in STATE.stack if level.annotates and level not in STATE.muted]
 
 

@@ -13,7 +13,7 @@ from functools import cache
 
 from assay.core.index import Var
 from assay.core.lang import E, T, accumulators, bodies, own_accumulators
-from assay.core.row import TABLE
+from assay.core.row import MARKS, TABLE
 from assay.semantics.cost import length
 
 
@@ -33,7 +33,7 @@ def total_work(tensors: Iterable[T]) -> int:
 
 
 def _operations(e: E) -> int:
-    if e.op not in TABLE or e.op == "stop" or not (e.dtype.is_float or e.reads):
+    if e.op not in TABLE or e.op in MARKS or not (e.dtype.is_float or e.reads):
         return 0
     return 2 if e.op == "fma" else length(TABLE[e.op], tuple(a.dtype for a in e.args))
 
@@ -53,4 +53,4 @@ def _visit(e: E, around: frozenset[Var], loop: Var | None, found: dict[E, frozen
             for step in x.args[half:]:
                 _visit(step, free, x.attr, found)
         else:
-            todo.extend(x.deps)
+            todo.extend(x.args[:1] if x.op in MARKS else x.deps)

@@ -10,7 +10,7 @@ from assay.core.lang import Program, input, program, recorded_requires
 def lower(graph: Graph) -> Program:
     """The program of the graph's inputs whose outputs are the graph's results: epilogue values, then outputs.
 
-    Every call becomes the meaning of its operator over the tensors of its arguments.  The requires of every call are
+    Every call becomes the meaning of its operator over the tensors of its arguments, `as_if` it were its convention where it has one.  The requires of every call are
     effects, read or not: an input on which the operators would raise is an error of the program too.
     Raises UserError for what is no graph.
     """
@@ -18,5 +18,5 @@ def lower(graph: Graph) -> Program:
         raise UserError(f"lower() takes a graph, not {type(graph).__name__}: assay.lower(assay.trace(f, *args))")
     with recorded_requires() as effects:
         inputs = [input(node.name, node.shape, node.dtype) for node in graph.inputs]
-        results = graph.run(lambda operator, arguments: operator(*arguments), inputs)
+        results = graph.run(lambda operator, arguments: operator.declared(*arguments), inputs)
     return program(inputs, results, effects, graph.name)

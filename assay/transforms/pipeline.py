@@ -11,9 +11,10 @@ from assay.transforms.contract import Contract, Transform, bitwise
 from assay.transforms.indices import propagate_indices
 from assay.transforms.inline import CPU, Decision, Policy, inline
 from assay.transforms.layout import choose_layout
+from assay.transforms.slopes import drop_slopes
 from assay.transforms.views import compose_views
 
-EXACT: tuple[Transform, ...] = (propagate_indices, compose_views, inline, choose_layout)
+EXACT: tuple[Transform, ...] = (drop_slopes, propagate_indices, compose_views, inline, choose_layout)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from assay.core.lang import (
 )
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
+from assay.core.row import MARKS
 from assay.verify.context import Context, constant_of
 from assay.verify.integers import split
 from assay.verify.skeleton import form, inputs, skeleton
@@ -204,8 +205,8 @@ class Comparator:
     def _pair(self, a: E, b: E, c: Context) -> Rule:
         if a.dtype is not b.dtype:
             return Mismatch("types differ", a, b, c)
-        if a.op == "stop" or b.op == "stop":  # it marks a value for derivatives, and is that value
-            return (yield Pair(a.args[0] if a.op == "stop" else a, b.args[0] if b.op == "stop" else b, c))
+        if a.op in MARKS or b.op in MARKS:  # it marks a value for derivatives, and is that value
+            return (yield Pair(a.args[0] if a.op in MARKS else a, b.args[0] if b.op in MARKS else b, c))
         if a.op == "select" or b.op == "select":
             return (yield from self._select(a, b, c))
         if a.dtype.is_integer:

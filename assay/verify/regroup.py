@@ -19,7 +19,7 @@ import numpy as np
 from assay.core.index import Div, Ix, Val, Var, affine, evaluate, is_symbolic, ix, same_shape, variable
 from assay.core.lang import E, accumulators, const, substitute, substitute_all
 from assay.core.lang import acc as accumulator
-from assay.core.row import TABLE, Monoid
+from assay.core.row import MARKS, TABLE, Monoid
 from assay.verify.context import Context
 from assay.verify.equal import (
     EQUAL,
@@ -243,7 +243,7 @@ class _Gather:
                 self.units = True
             elif x.op in LOADS and (y := self._opened(x)) is not x:
                 todo.append((y, loops, outer))
-            elif x.op == "stop":
+            elif x.op in MARKS:
                 todo.append((x.args[0], loops, outer))
             elif monoid_of(x) != self.name:
                 found.append(Terms(loops, x))

@@ -7,6 +7,7 @@ rests on it.
 from __future__ import annotations
 
 from assay.core.lang import E, T, order
+from assay.core.row import MARKS
 
 _of: dict[E, int] = {}
 _forms: dict[E, int] = {}
@@ -75,7 +76,7 @@ def _combine(e: E) -> int:
         if t.kind in ("let", "require"):
             return _of[t.body]
         return hash((t.kind, *(_of[b] for b in _bodies(t)), *sorted(inputs(t))))
-    if e.op == "stop":
+    if e.op in MARKS:
         return _of[e.args[0]]
     if e.op in ("const", "acc"):
         return hash((e.op, e.attr if e.op == "const" else e.attr[1]))

@@ -75,3 +75,19 @@ def test_b48_the_number_of_ties_is_counted_in_f32() -> None:
 def test_compiled_functions_have_the_same_conventions(backend: str) -> None:
     f = assay.compile(lambda x: x.amax(-1).sum() + assay.maximum(x, x.detach()).sum(), backend=backend)
     assert gradient(f, [[1.0, 3.0, 3.0]]) == [[[0.5, 1.0, 1.0]]]
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}], ids=["", "dynamic"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("f", [lambda x, y: assay.maximum(x, y) ** 4, lambda x, y: (x - 1).amax() ** 4 * x + y.min() ** 5],
+                         ids=["maximum", "amax, min"])  # fmt: skip
+def test_conventions_hold_at_every_order_and_for_all_sizes(f: Any, order: int, options: dict[str, Any]) -> None:
+    """Shares of powers of two: exact in any order of sums."""
+    found: list[Any] = []
+    for g in (f, assay.compile(f, backend="reference", **options)):
+        leaves = [assay.tensor(d, requires_grad=True) for d in ([2.0, 2.0, 1.0, -1.0], [2.0, 3.0, 1.0, 1.0])]
+        gradients: tuple[Any, ...] = grad(g(*leaves).sum(), leaves, create_graph=order > 1)
+        for k in range(2, order + 1):
+            gradients = grad(sum((d * d).sum() for d in gradients), leaves, create_graph=order > k)
+        found.append([d.tolist() for d in gradients])
+    assert found[0] == found[1]

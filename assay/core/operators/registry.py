@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, TypeVar
 from assay.core import sizes
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
-from assay.core.lang import Program, T, input, program, recorded_requires
+from assay.core.lang import Program, T, input, load, op, program, recorded_requires, tensor
 from assay.core.operators.build import written
 from assay.core.operators.schema import (
     MISSING,
@@ -115,6 +115,18 @@ class Operator:
                 raise
             raise type(error)(f"{self.name}({describe(arguments, {})}): {error}") from None
 
+    def declared(self, *arguments: Any) -> T | tuple[T, ...]:
+        """The meaning of the call on core tensors; where there is a convention, its derivative is the convention's."""
+        made = self(*arguments)
+        if self.convention is None:
+            return made
+        other = self.convention(*arguments)
+        if not isinstance(made, tuple) or not isinstance(other, tuple):
+            assert isinstance(made, T)
+            assert isinstance(other, T)
+            return _as_if(made, other)
+        return tuple(map(_as_if, made, other))
+
     def fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """The arguments in schema order with every default filled in; None where the call does not fit the schema."""
         key = (tuple(map(tag, args)), tuple((k, tag(v)) for k, v in kwargs.items())) if kwargs else tuple(map(tag, args))
@@ -177,6 +189,13 @@ class Operator:
     def differentiated(self, p: Program) -> Program:
         """The program, of the same inputs and values, whose derivative is that of the program `p` of this operator."""
         return self._conventions.get(p, p)
+
+
+def _as_if(value: T, slope: T) -> T:
+    """`value`, whose derivative is that of `slope`."""
+    if value is slope or not value.dtype.is_float:
+        return value
+    return tensor(value.shape, lambda *i: op("as_if", load(value, *i), load(slope, *i)))
 
 
 def _key(v: Any) -> Any:

@@ -523,6 +523,15 @@ def detach(self: T) -> T:
     return tensor(self.shape, lambda *i: op("stop", self[i])) if self.dtype.is_float else self
 
 
+@operator("overwritten(Tensor self, Tensor new) -> Tensor",
+          samples=listed((like(3), like(3)), (like(2, 3), like(2, 3)), (like(), like()), (like(0), like(0))))  # fmt: skip
+def overwritten(self: T, new: T) -> T:
+    """new, written over self where no derivative sees it (under no_grad, through detach()): its derivative is that of self."""
+    if self.shape != new.shape or self.dtype is not new.dtype:
+        raise UserError(f"new {new.dtype.name}{list(new.shape)} must have the shape and type of {self.dtype.name}{list(self.shape)}")
+    return tensor(self.shape, lambda *i: op("as_if", new[i], self[i])) if self.dtype.is_float else new
+
+
 @operator("alias(Tensor(a) self) -> Tensor(a)", view=True, inverse=lambda apply, parent, new: new, samples=unary())
 def alias(self: T) -> T:
     """self."""

@@ -102,11 +102,12 @@ class Node:
 class Leaf(Node):
     """A tensor that requires a gradient by the user's wish; `grad` is what backward() has brought it."""
 
-    __slots__ = ("grad",)
+    __slots__ = ("after", "grad")
 
     def __init__(self, level: Autograd) -> None:
         super().__init__(level, (), 1)
         self.grad: Any = None
+        self.after: dict[int, Callable[[], None]] | None = None  # called when something was added to `grad`
 
     @property
     def name(self) -> str:
@@ -219,6 +220,7 @@ class Autograd(Interpreter):
 
     def __init__(self) -> None:
         self.anomaly = False
+        self.check_nan = True
 
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
         stack = STATE.stack
@@ -327,7 +329,7 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
             wants = [e is not None and (leads is None or e[0] in leads) for e in node.edges]
             if any(wants):
                 gradients = node.pull(slots, wants, keep=keep)
-                if level.anomaly:
+                if level.anomaly and level.check_nan:
                     _check(node, gradients)
                 for edge, cotangent in zip(node.edges, gradients, strict=True):
                     if edge is not None and cotangent is not None:
@@ -397,9 +399,9 @@ def make_leaf(v: Value, level: Autograd = AUTOGRAD) -> Leaf:
 
 
 def check_like(of: Value, made: Value, what: str) -> None:
-    """Raises UserError for a gradient or tangent of another shape or type than the value it is for."""
+    """Raises BackwardError for a gradient or tangent of another shape or type than the value it is for."""
     if of.shape != made.shape or of.dtype is not made.dtype:
-        raise UserError(
+        raise BackwardError(
             f"the {what} {made.dtype.name}{list(made.shape)} of {of.dtype.name}{list(of.shape)} must have its shape and type"
         )
 

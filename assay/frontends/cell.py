@@ -86,6 +86,14 @@ class Cell:
         self.writes.count += 1
         self.writes.writer = writer
 
+    def detach(self) -> None:
+        """The same elements, with no history from now on."""
+        made = process(lookup("detach.default"), (self.value,))
+        made.shares = False
+        if self.array is not None:
+            made.writes = self.writes
+        self._value = made
+
     def annotate(self, meta: dict[Any, Any]) -> None:
         """The same elements, of which levels know `meta`."""
         assert self.array is not None

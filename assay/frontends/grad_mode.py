@@ -8,6 +8,8 @@ its own and is not concerned.  In a capture it mutes the trace, whose results ar
 
 from __future__ import annotations
 
+import functools
+import inspect
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -33,26 +35,62 @@ class _Mode(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         STATE.muted = self._before.pop()
 
+    def __call__(self, func: Any) -> Any:
+        """The function under the mode; a generator between one `yield` and the next."""
+        if not inspect.isgeneratorfunction(func):
+            return super().__call__(func)
+
+        @functools.wraps(func)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            running = func(*args, **kwargs)
+            step, given = running.send, None
+            while True:
+                try:
+                    with _Mode(self.enabled):
+                        made = step(given)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    step, given = running.send, (yield made)
+                except GeneratorExit:
+                    running.close()
+                    raise
+                except BaseException as error:
+                    step, given = running.throw, error
+
+        return generator
+
 
 def _set(enabled: bool) -> None:  # noqa: FBT001
     STATE.muted = STATE.muted - _levels() if enabled else STATE.muted | _levels()
 
 
-class no_grad(_Mode):
+class _Plain(_Mode):
+    """A mode that decorates without parentheses too."""
+
+    def __new__(cls, func: Any = None) -> Any:
+        made = super().__new__(cls)
+        if not callable(func):
+            return made
+        made.__init__()
+        return made(func)
+
+
+class no_grad(_Plain):
     """Nothing is recorded: with no_grad(): ..., or @no_grad() on a function."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
-class enable_grad(_Mode):
+class enable_grad(_Plain):
     """Operators are recorded, also inside of no_grad."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
-class inference_mode(_Mode):
+class inference_mode(_Plain):
     """no_grad; inference_mode(False) is enable_grad.  Its results may be used anywhere."""
 
     def __init__(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from assay.core.errors import UserError
 from assay.frontends import dispatch, source
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_like, differentiate, edge_of
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, Node, check_like, differentiate, edge_of
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import STATE, Value, apply_by_name, muted
+
+_adding = threading.Lock()
 
 
 def _several(x: Any) -> list[Any]:
@@ -43,6 +46,8 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
                 seed = apply_by_name("full_like", v, 1.0)
         else:
             seed = g.value
+            if seed.dtype is not v.dtype and seed.dtype.is_float and v.dtype.is_float:
+                seed = apply_by_name("to.dtype", seed, v.dtype)
             check_like(v, seed, "gradient")
         seeds.append((edge, seed))
     return seeds
@@ -59,22 +64,35 @@ def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | Non
     given = [None] * len(outputs) if grad_tensors is None else _several(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     wanted = None if inputs is None else [_edge_of_input(x, k) for k, x in enumerate(_several(inputs))]
+    if wanted == []:
+        raise BackwardError(f"{source.quoted()}  inputs=[] asks for no gradient; leave it out to have those of all leaves")
     found = differentiate(AUTOGRAD, seeds_of(outputs, given), wanted, keep=keep, create_graph=create_graph)
-    for (node, _), g in found.items():
-        if type(node) is not Leaf:
-            raise UserError("backward(inputs=...) takes leaves; for other tensors use assay.autograd.grad, or retain_grad()")
-        _accumulate(node, g, create_graph=create_graph)
+    for (node, k), g in found.items():
+        if type(node) is Leaf:
+            _accumulate(node, g, create_graph=create_graph)
+        else:
+            _retain(node, k, g, create_graph=create_graph)
+
+
+def _retain(node: Node, k: int, g: Value, *, create_graph: bool) -> None:
+    """The `grad` of a result that was asked for by name: what it has had, and g."""
+    node.retained = node.retained or {}
+    before = node.retained.get(k)
+    with muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+        node.retained[k] = g if before is None else apply_by_name("add.Tensor", before, g, 1)
 
 
 def _accumulate(leaf: Leaf, g: Value, *, create_graph: bool) -> None:
-    """leaf.grad += g, in its memory unless the sum needs a history."""
-    with muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+    """leaf.grad += g, in its memory unless the sum needs a history.  Threads take turns."""
+    with _adding, muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
         if leaf.grad is None:
             leaf.grad = fresh(apply_by_name("clone", g))
         elif create_graph:
             leaf.grad = fresh(apply_by_name("add.Tensor", leaf.grad.value, g, 1))
         else:
             dispatch.store(leaf.grad, apply_by_name("add.Tensor", leaf.grad.value, g, 1), "backward")
+    for hook in list((leaf.after or {}).values()):
+        hook()
 
 
 def _edge_of_input(x: Tensor, k: int) -> Edge:
@@ -85,11 +103,21 @@ def _edge_of_input(x: Tensor, k: int) -> Edge:
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,  # noqa: FBT001
-         create_graph: bool = False, allow_unused: bool = False) -> tuple[Tensor | None, ...]:  # noqa: FBT001, FBT002  # fmt: skip
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,  # noqa: FBT001, FBT002
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:  # noqa: FBT001, FBT002  # fmt: skip
     """The gradients of the outputs (times grad_outputs) with respect to the inputs; calls that do not lead there are not visited.
 
-    Raises BackwardError for an input that the outputs do not depend on, unless allow_unused: then None stands for it.
+    is_grads_batched: each grad_output has one axis more, the first, and so has each gradient: one pass for each index.
+    Raises BackwardError for an input that the outputs do not depend on, unless allow_unused (None stands for it then) or
+    materialize_grads (zeros do), and for only_inputs=False: that is backward().
     """
+    if not only_inputs:
+        raise BackwardError("only_inputs=False: backward() is what adds to the .grad of leaves")
+    if is_grads_batched:
+        rows = zip(*(g.unbind(0) for g in _several(grad_outputs)), strict=True)
+        each = [grad(outputs, inputs, row, True, create_graph, True, allow_unused, False, materialize_grads) for row in rows]
+        columns = zip(*each, strict=True)
+        return tuple(None if any(g is None for g in gs) else dispatch.call("stack", (gs, 0), {}) for gs in columns)
     roots = _several(outputs)
     wrt = _several(inputs)
     given = [None] * len(roots) if grad_outputs is None else _several(grad_outputs)
@@ -98,13 +126,17 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     seeds = seeds_of(roots, given)
     found = differentiate(AUTOGRAD, seeds, edges, keep=keep, create_graph=create_graph)
     for k, (x, edge) in enumerate(zip(wrt, edges, strict=True)):
-        if edge not in found and not allow_unused:
+        if edge not in found and not allow_unused and not materialize_grads:
             raise BackwardError(
                 f"{source.quoted()}  the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say "
                 "allow_unused=True to get None for it"
             )
     given = {id(seed) for _, seed in seeds}
-    return tuple(None if e not in found else fresh(owned(found[e], given, create_graph=create_graph)) for e in edges)
+    return tuple(
+        fresh(owned(found[e], given, create_graph=create_graph)) if e in found
+        else dispatch.call("zeros_like", (x,), {}) if materialize_grads else None
+        for x, e in zip(wrt, edges, strict=True)
+    )  # fmt: skip
 
 
 def owned(g: Value, taken: set[int], *, create_graph: bool = False) -> Value:

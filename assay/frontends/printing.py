@@ -20,6 +20,8 @@ def show_tensor(x: Tensor) -> str:
     if array is None:
         return f"tensor({x.dtype.name}{list(x.shape)}, captured)"
     suffix = "" if x.dtype in (f32, i64, bool_) else f", dtype=assay.{x.dtype.torch}"
+    if x.requires_grad:
+        suffix += ", requires_grad=True" if x.is_leaf else f", grad_fn={x.grad_fn!r}"
     if array.size == 0 and array.ndim != 1:
         return f"tensor([], size={array.shape}{suffix})"
     return f"tensor({_body(array)}{suffix})"

@@ -83,14 +83,14 @@ def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
 
 
-def rand(*size: Any, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+def rand(*size: Any, dtype: Any = None, generator: Generator | None = None, requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1)."""
-    return (generator or default_generator).draw("rand.state", _sizes(size), dtype=dtype)
+    return (generator or default_generator).draw("rand.state", _sizes(size), dtype=dtype).requires_grad_(requires_grad)
 
 
-def randn(*size: Any, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+def randn(*size: Any, dtype: Any = None, generator: Generator | None = None, requires_grad: bool = False) -> Tensor:
     """Normal with mean 0 and variance 1."""
-    return (generator or default_generator).draw("randn.state", _sizes(size), dtype=dtype)
+    return (generator or default_generator).draw("randn.state", _sizes(size), dtype=dtype).requires_grad_(requires_grad)
 
 
 def randint(low: int, high: Any, size: Any = None, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
@@ -130,14 +130,16 @@ def dropout(input: Tensor, p: float = 0.5, train: bool = True, *, generator: Gen
     return (generator or default_generator).draw("dropout.state", input, p, True)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, requires_grad: bool = False) -> Tensor:
     """rand in the shape and type of `input`."""
-    return rand(input.shape, dtype=input.dtype if dtype is None else dtype_of(dtype), generator=generator)
+    wanted = input.dtype if dtype is None else dtype_of(dtype)
+    return rand(input.shape, dtype=wanted, generator=generator, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, requires_grad: bool = False) -> Tensor:
     """randn in the shape and type of `input`."""
-    return randn(input.shape, dtype=input.dtype if dtype is None else dtype_of(dtype), generator=generator)
+    wanted = input.dtype if dtype is None else dtype_of(dtype)
+    return randn(input.shape, dtype=wanted, generator=generator, requires_grad=requires_grad)
 
 
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None,

@@ -6,6 +6,7 @@ table by name.  What needs the elements themselves (x.item(), bool(x), x.numpy()
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Hook, Leaf, check_like, make_leaf
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_like, make_leaf
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, is_annotated
@@ -169,13 +170,14 @@ class Tensor(Arithmetic):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002
         """From now on, operators on this tensor are recorded, and backward() leaves its gradient in `grad`.
 
-        Raises UserError for elements that are not floats, and for False where the tensor is a result of others.
+        Raises BackwardError for elements that are not floats, and for False where the tensor is a result of others.
         """
         v = self.value
         edge = v.meta.get(AUTOGRAD)
         if requires_grad and edge is None:
             if not v.dtype.is_float:
-                raise UserError(f"requires_grad: only floats have gradients, and this tensor is {v.dtype.name}{list(v.shape)}")
+                what = f"{v.dtype.name}{list(v.shape)}"
+                raise BackwardError(f"requires_grad: only floats have gradients, and this tensor is {what}")
             if self.chain and v.array is not None:  # a storage of its own over the same memory
                 self.cell, self.chain = Cell(v.array, owner=STATE.trace), ()
                 self.cell.writes = v.writes or self.cell.writes
@@ -184,7 +186,8 @@ class Tensor(Arithmetic):
             self.cell.annotated = True
         elif not requires_grad and edge is not None:
             if type(edge[0]) is not Leaf:
-                raise UserError("requires_grad = False of a result of recorded operators; detach() is the tensor without history")
+                what = "a result of recorded operators; detach() is the tensor without history"
+                raise BackwardError(f"requires_grad = False of {what}")
             del v.meta[AUTOGRAD]
         return self
 
@@ -215,13 +218,18 @@ class Tensor(Arithmetic):
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
         edge = self.value.meta.get(AUTOGRAD)
-        if edge is None or type(edge[0]) is not Leaf:
-            if grad is not None:
-                raise UserError("only a leaf that requires a gradient has a .grad to be set")
-            return
         if grad is not None:
+            if not isinstance(grad, Tensor):
+                raise TypeError(f"{source.quoted()}  .grad is a tensor or None, not {type(grad).__name__}")
+            if edge is None or type(edge[0]) is not Leaf:
+                raise BackwardError("only a leaf that requires a gradient has a .grad to be set")
             check_like(self.value, grad.value, "gradient")
-        edge[0].grad = grad
+        if edge is not None and type(edge[0]) is Leaf:
+            edge[0].grad = grad
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None,  # noqa: FBT001
                  create_graph: bool = False, inputs: Any = None) -> None:  # noqa: FBT001, FBT002  # fmt: skip
@@ -236,10 +244,51 @@ class Tensor(Arithmetic):
         if type(edge[0]) is not Leaf:
             edge[0].retained = {edge[1]: None, **(edge[0].retained or {})}
 
+    @property
+    def retains_grad(self) -> bool:
+        """Whether retain_grad() was said of this result."""
+        edge = self.value.meta.get(AUTOGRAD)
+        return edge is not None and edge[1] in (edge[0].retained or {})
+
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hooked:
-        """hook(gradient) is called when the gradient of this tensor is complete; what it returns, if anything, replaces it."""
+        """hook(gradient) is called when the gradient of this tensor is complete; what it returns, if anything, replaces it.
+
+        Several are called in the order in which they were registered, each with what the one before left.
+        """
         edge = self._edge("register_hook()")
-        return Hooked(edge, lambda g: None if (made := hook(fresh(g))) is None else made.value)
+
+        def on_value(g: Value) -> Value | None:
+            made = hook(fresh(g))
+            if made is not None and not isinstance(made, Tensor):
+                what = f"this one a {type(made).__name__}"
+                raise TypeError(f"a hook returns a tensor, or None to leave the gradient as it is; {what}")
+            return None if made is None else made.value
+
+        edge[0].hooks = edge[0].hooks or {}
+        return Hooked(edge[0].hooks.setdefault(edge[1], {}), on_value)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Hooked:
+        """hook(this leaf) is called whenever backward() has added to its `grad`: a step of an optimiser, say.
+
+        Raises BackwardError for a result of others.
+        """
+        leaf = self._edge("register_post_accumulate_grad_hook()")[0]
+        if type(leaf) is not Leaf:
+            raise BackwardError(f"{source.quoted()}  only a leaf accumulates a gradient; of a result use register_hook()")
+        leaf.after = leaf.after or {}
+        return Hooked(leaf.after, lambda: hook(self))
+
+    def detach_(self) -> Tensor:
+        """The tensor without its history, from now on; operators that used it keep theirs.  Raises BackwardError for a view."""
+        if self.chain:
+            raise BackwardError(f"{source.quoted()}  detach_() of a view would cut what it is a view of; use detach()")
+        current(self.cell).detach()
+        return self
+
+    @property
+    def _version(self) -> int:
+        """How often the memory was written in place."""
+        return current(self.cell).version
 
     def _edge(self, what: str) -> Edge:
         edge = self.value.meta.get(AUTOGRAD)
@@ -433,13 +482,15 @@ class Tensor(Arithmetic):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
-            raise UserError("deepcopy of a result of recorded operators: its history cannot be copied; use detach().clone()")
-        return memo.setdefault(id(self), self.detach().clone().requires_grad_(self.requires_grad))
+            raise BackwardError("deepcopy of a result of recorded operators: its history cannot be copied; use detach().clone()")
+        if id(self) not in memo:
+            made = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            if self.grad is not None:
+                made.grad = self.grad.__deepcopy__(memo)
+        return memo[id(self)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from assay.frontends.creation import from_numpy
-
-        return from_numpy, (np.ascontiguousarray(self._elements("pickling")),)
+        return _unpickled, (np.ascontiguousarray(self._elements("pickling")), self.requires_grad)
 
     def __getitem__(self, index: Any) -> Tensor:
         from assay.frontends.indexing import getitem
@@ -467,23 +518,30 @@ class Tensor(Arithmetic):
 
 TENSOR_TYPES.append(Tensor)
 
+_numbers = itertools.count()  # of hooks
+
 
 class Hooked:
     """A registered hook; remove() takes it off."""
 
-    def __init__(self, edge: Edge, hook: Hook) -> None:
-        self._hooks = edge[0].hooks = edge[0].hooks or {}
-        self._at = edge[1]
-        self._hooks.setdefault(edge[1], {})[id(self)] = hook
+    def __init__(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        self._number = next(_numbers)
+        hooks[self._number] = hook
 
     def remove(self) -> None:
         """The hook is not called any more."""
-        self._hooks[self._at].pop(id(self), None)
+        self._hooks.pop(self._number, None)
 
 
 def fresh(value: Value) -> Tensor:
     """A handle on new storage that holds `value`."""
     return Tensor(new_cell(value))
+
+
+def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:  # noqa: FBT001
+    """What pickle makes: a leaf, without the gradient that it had."""
+    return Tensor(Cell(array)).requires_grad_(requires_grad)
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -51,6 +51,7 @@ NOT_COMPARED = {
     "empty_like": "the contents are not defined there",
     "new_empty": "the contents are not defined there",
     "assume": "there is none there",
+    "overwritten": "there is none there",
     "normalize": "a Python function there",
     "softsign": "a Python function there",
     "tanhshrink": "a Python function there",

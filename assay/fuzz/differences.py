@@ -128,4 +128,5 @@ def points(o: Operator, arguments: tuple[Any, ...], count: int = 1) -> Iterator[
 
 
 FUNCTIONAL = [o for o in OPERATORS.values() if o.inplace_of is None]
-SLOPED = [o for o in FUNCTIONAL if o.name not in ("detach.default", "round.decimals")]  # detach is said to have no derivative
+DECLARED = ("detach.default", "overwritten.default")  # what their derivative is, is said, and does not follow from the value
+SLOPED = [o for o in FUNCTIONAL if o.name not in (*DECLARED, "round.decimals")]

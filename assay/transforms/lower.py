@@ -10,8 +10,9 @@ from assay.core.lang import Program, input, program, recorded_requires
 def lower(graph: Graph) -> Program:
     """The program of the graph's inputs whose outputs are the graph's results: epilogue values, then outputs.
 
-    Every call becomes the meaning of its operator over the tensors of its arguments, `as_if` it were its convention where it has one.  The requires of every call are
-    effects, read or not: an input on which the operators would raise is an error of the program too.
+    Every call becomes the meaning of its operator over the tensors of its arguments, `as_if` it were its convention where it
+    has one.  The requires of every call are effects, read or not: an input on which the operators would raise is an error
+    of the program too.
     Raises UserError for what is no graph.
     """
     if not isinstance(graph, Graph):

@@ -528,7 +528,8 @@ def detach(self: T) -> T:
 def overwritten(self: T, new: T) -> T:
     """new, written over self where no derivative sees it (under no_grad, through detach()): its derivative is that of self."""
     if self.shape != new.shape or self.dtype is not new.dtype:
-        raise UserError(f"new {new.dtype.name}{list(new.shape)} must have the shape and type of {self.dtype.name}{list(self.shape)}")
+        shapes = f"new {new.dtype.name}{list(new.shape)}, self {self.dtype.name}{list(self.shape)}"
+        raise UserError(f"shape and type must be the same; these are {shapes}")
     return tensor(self.shape, lambda *i: op("as_if", new[i], self[i])) if self.dtype.is_float else new
 
 

@@ -231,32 +231,11 @@ def test_compiled_derivatives_and_derivatives_of_compiled_functions(backend: str
     close(hvp(f, (w,), (w,))[1][0], hvp(lambda w: net(x, w), (w,), (w,))[1][0], 1e-10)
 
 
-def test_a_function_of_the_user_has_no_tangent() -> None:
+def test_a_function_of_the_user_without_a_tangent() -> None:
     class Twice(assay.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 2
 
-    with pytest.raises(Unsupported, match="Twice: a Function has no forward derivative"):
+    with pytest.raises(Unsupported, match=r"Twice has no forward derivative: write the static method jvp\(ctx, \*tangents\)"):
         jvp(Twice.apply, (t(1.0),), (t(1.0),))
-
-
-# ------------------------------------------------------------------------------------------------ optimisers
-
-
-@pytest.mark.parametrize(("make", "steps"), [
-    (lambda p: assay.optim.SGD(p, 0.1), [[0.8], [0.64]]),
-    (lambda p: assay.optim.SGD(p, 0.1, momentum=0.5), [[0.8], [0.54]]),
-    (lambda p: assay.optim.SGD(p, 0.1, weight_decay=1.0), [[0.7], [0.49]]),
-    (lambda p: assay.optim.Adam(p, 0.1), [[0.9], [0.8004]]),
-])  # fmt: skip
-def test_optimisers(make: Any, steps: list[list[float]]) -> None:
-    p = t([1.0], dtype=F64, requires_grad=True)
-    optimiser = make([p])
-    for want in steps:
-        optimiser.zero_grad()
-        (p * p).sum().backward()
-        optimiser.step()
-        close(p.detach(), want, 1e-3)
-    with pytest.raises(assay.UserError, match=r"parameter 0, f32\[1\], is not a leaf"):
-        make([t([1.0])])

@@ -1,9 +1,10 @@
 """The cotangents of folds: from those of its final accumulators (or of every state, for a scan) to what its steps read.
 
-Of four forms the first that applies:
+Of five forms the first that applies:
 
     closed     every step passes the cotangent of its accumulator on unchanged (sum, matmul, conv): each term has the cotangent
                of the result; no loop, no tensor
+    extremum   the fold is a maximum or minimum, and its value is stored: the first term that equals it has the cotangent
     selection  a step either keeps its accumulator or takes something else (max, argmax): the index of the last take is stored,
                and what was taken there has the cotangent of the result
     linear     the recurrence of cotangents reads no accumulators (prod, cumsum, moving averages): one fold backwards
@@ -18,6 +19,7 @@ from assay.core.dtypes import DType, compute_dtype
 from assay.core.index import Ix, Var, fresh, ix
 from assay.core.lang import E, acc, close_fold, const, open_fold, proj, substitute, substitute_all
 from assay.transforms.cotangent import Cotangent, plus
+from assay.transforms.extremum import extremum
 from assay.transforms.opened import AtState, Given, Opened, all_states, element, summed_over
 from assay.transforms.push import Emit, Frame, NotClosed, push
 from assay.transforms.selection import selected_states, selection
@@ -30,6 +32,8 @@ def adjoint_of_fold(node: E, final: Mapping[int, Cotangent], frame: Frame, emit:
     """
     f = Opened(*open_fold(node))
     found = _closed(f, final, frame, emit)
+    if found is None and 0 in final:
+        found = extremum(node, final[0], frame, emit)
     if found is None:
         found = selection(f, node, final, frame, emit)
     if found is not None:

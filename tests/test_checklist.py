@@ -1,24 +1,32 @@
 """The checkable points of the description that Assay was designed after, by number, where no other test bears the point.
 
-    2-3, 5      tests/frontends/test_capture.py               64-65, 74, 103-104  tests/examples/test_compiled.py
-    63          tests/frontends/test_every_overload.py        73                  tests/cases/transforms/choose_layout.txt
-    86-95       tests/transforms/test_inline.py               99-100              tests/transforms/test_merge.py
-    101-102     tests/semantics/test_ranges.py                106                 tests/semantics/test_denote.py
-    16-20, 26   tests/partition/test_network.py               21-25, 27-29, 33    tests/partition/test_document.py
-    30, 33-34   tests/partition/test_joint.py                 34-37, 42-43, 51    tests/frontends/test_partitioned.py
-    44, 46-50   tests/partition/test_schedule.py              45                  tests/test_checkpoints.py
-    51          tests/partition/test_budget.py                1, 10-13            tests/frontends/test_joint_graph.py
-    6, 12-13    tests/frontends/test_autograd.py              9, 14               tests/frontends/test_rules.py
-    35, 37      tests/frontends/test_autograd.py              38-41               tests/frontends/test_func.py
+A test bears the points that its name begins with: test_58_59_... those of 58 and 59.
+
+    2-3, 5      tests/frontends/test_capture.py               1, 10-13            tests/frontends/test_joint_graph.py
+    6, 12-13    tests/frontends/test_autograd.py              7-8                 tests/transforms/test_work.py
+    9, 14       tests/frontends/test_rules.py                 15                  tests/transforms/test_adjoint.py
     15          tests/frontends/test_every_gradient.py        15                  tests/peers/test_gradients.py
+    16-20, 26, 29 tests/partition/test_network.py             21-25, 27-29, 33    tests/partition/test_document.py
+    30, 33-34   tests/partition/test_joint.py                 30-31               tests/examples/test_training.py
+    32          tests/kernels/test_examples.py                32                  tests/peers/test_triton.py
+    34-37       tests/frontends/test_partitioned.py           35, 37              tests/frontends/test_autograd.py
+    38-41       tests/frontends/test_func.py                  42-43, 51           tests/frontends/test_partitioned.py
+    44, 46-50   tests/partition/test_schedule.py              45, 47              tests/test_checkpoints.py
+    51          tests/partition/test_budget.py                65, 74, 103-104     tests/examples/test_compiled.py
+    63          tests/frontends/test_every_overload.py        86-93, 95           tests/transforms/test_inline.py
+    99-100      tests/transforms/test_merge.py                101-102             tests/semantics/test_ranges.py
+    106         tests/semantics/test_denote.py                73                  tests/cases/transforms/choose_layout.txt
 
 Not there yet, and not claimed: 75-84 (splits of sums), the second class of 111 and 114
 (equality over the reals: numerics="fast").  53's templates do not exist: a matrix product is a fold like any other.
 """
 
+import ast
 import itertools
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +39,7 @@ from assay.compiler import build
 from assay.core import dtypes as dt
 from assay.core.index import ix, variable
 from assay.core.lang import E, Program, T, axes, const, convert, input, load, op, program, substitute, tensor, walk
+from assay.core.operators import FAMILIES
 from assay.core.operators.registry import OPERATORS
 from assay.core.row import TABLE
 from assay.examine import draw_many, final_program
@@ -42,6 +51,7 @@ from assay.transforms.contract import BITWISE, all_transforms
 from assay.transforms.inline import CPU, GPU_DOCUMENT
 from assay.transforms.pipeline import EXACT, contract_of, optimise
 from assay.verify.layered import Layer, compare
+from tests.frontends.test_every_overload import call, tensors
 
 t = assay.tensor
 f32 = dt.f32
@@ -56,16 +66,72 @@ def definitions(f: Callable[..., Any], *args: Any) -> list[T]:
     return list(final_program(f, *args).tensors)
 
 
+# ------------------------------------------------------------------------------------------------ the map above
+
+ROOT = Path(__file__).parents[1]
+UNBORNE = {*range(75, 85)}
+BY_SUBJECT = {63, 73, *range(86, 91), 92, 93, 106}
+"""Points that a whole file, or the cases of one of its tests, are about: no test is named by their number."""
+
+
+def stated() -> Iterator[tuple[set[int], str]]:
+    """(points, file) of the map."""
+    for text, file in re.findall(r"((?:\d[\d, -]*))\s+(tests/\S+)", __doc__ or ""):
+        spans = [span.split("-") for span in text.replace(" ", "").split(",")]
+        yield {k for span in spans for k in range(int(span[0]), int(span[-1]) + 1)}, file
+
+
+def borne(file: Path) -> set[int]:
+    """The points that names of tests in the file begin with."""
+    names = [n.name for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    return {int(k) for n in names if (found := re.match(r"test_((?:\d+_)+)", n)) for k in found[1].strip("_").split("_")}
+
+
+def test_every_point_has_a_test_and_the_map_is_right() -> None:
+    assert len(list(stated())) >= 27
+    for points, file in stated():
+        assert (ROOT / file).exists(), file
+        missing = points - BY_SUBJECT - (borne(ROOT / file) if file.endswith(".py") else set())
+        assert not missing, f"{file} has no test of {sorted(missing)}"
+    here = borne(Path(__file__))
+    elsewhere = set[int]().union(*(points for points, _ in stated()))
+    assert here | elsewhere | UNBORNE == set(range(1, 118))
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        known = set[int]().union(*(points for points, name in stated() if ROOT / name == file))
+        assert file == Path(__file__) or borne(file) <= known | {2000}, file
+
+
 # ------------------------------------------------------------------------------------------------ 1-5 the operator graph
 
 
 def test_4_every_node_is_one_overload_and_an_unknown_one_is_an_error() -> None:
     graph = assay.trace(lambda x: F.softmax(x.t() @ x, -1).sum(), assay.ones(3, 2))
+    assert [n.target.name for n in graph.nodes] == ["t.default", "matmul.default", "softmax.int", "sum.default"]
     assert all(OPERATORS[n.target.name] is n.target for n in graph.nodes)
     with pytest.raises(AttributeError, match="relu7"):
         assay.ops.relu7  # noqa: B018
     with pytest.raises(AttributeError, match="Fensor"):
         assay.ops.add.Fensor  # noqa: B018
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_4_a_call_of_an_overload_is_a_node_of_it_with_every_argument(family: str) -> None:
+    """One sample of each functional overload: what is traced is it, its defaults filled in, and no other that means the same."""
+    count = 0
+    for o in (o for o in OPERATORS.values() if o.family == family and o.inplace_of is None):
+        for sample in list(o.samples())[:1]:
+            args = tensors(tuple(sample), np.random.default_rng(0))
+            try:
+                graph = assay.trace(lambda *leaves: call(o, leaves), *args)  # noqa: B023
+            except (assay.Unsupported, IndexError):  # a shape that depends on data; an index out of bounds
+                continue
+            made = [n for n in graph.nodes if n.target is not None]
+            assert all(OPERATORS[n.target.name] is n.target for n in made)
+            if graph.outputs and made:
+                assert o in [n.target for n in made], (o.name, sample)
+                assert all(len(n.args) == len(n.target.params) for n in made)
+                count += 1
+    assert count, family
 
 
 # ------------------------------------------------------------------------------------------------ 52-65 lowering

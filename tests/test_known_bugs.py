@@ -8,6 +8,8 @@ import pytest
 
 import assay
 import assay.nn.functional as F
+from assay.autograd import BackwardError, Function, grad
+from assay.semantics.compare import bits_equal
 
 EVALUATIONS = [
     pytest.param(lambda f: f, id="eager"),
@@ -264,3 +266,113 @@ def test_b37_an_index_outside_is_an_error(
     with pytest.raises(IndexError) as error:
         compiled(f)(assay.ones(*shape), assay.tensor([index]))
     assert f"index out of bounds: {text}" in str(error.value)
+
+
+# ------------------------------------------------------------------------------------------------ derivatives
+
+DIFFERENTIATED = [
+    *EVALUATIONS,
+    pytest.param(lambda f: assay.compile(f, backend="reference", memory_budget=0), id="all recomputed"),
+    pytest.param(lambda f: assay.compile(f, memory_budget=0), id="all recomputed, cpp", marks=pytest.mark.cpp),
+]
+
+
+def leaf(data: Any, dtype: Any = assay.float32) -> assay.Tensor:
+    return assay.tensor(data, dtype=dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("compiled", DIFFERENTIATED)
+class TestDerivatives:
+    def test_b46_the_backward_reads_what_the_forward_read(self, compiled: Callable[..., Any]) -> None:
+        """functorch#565, pytorch#127561: dy/dx of y = x * c is 3 though c is 4 afterwards, or an error, and not 4."""
+        c, x = assay.tensor([3.0]), leaf([2.0])
+
+        def f(x: Any) -> Any:
+            y = x * c
+            c.add_(1.0)
+            return y
+
+        try:
+            y = compiled(f)(x)
+            y.sum().backward()
+        except BackwardError as error:
+            assert "'other', f32[1], as it was in the forward pass; since then it was changed in place by add_" in str(error)
+        except assay.UserError as error:
+            assert "at least 4 bytes have to be saved, the inputs [bound_1:f32[1]], which are overwritten" in str(error)
+        else:
+            assert x.grad.tolist() == [3.0]
+            assert c.tolist() == [4.0]
+
+    def test_b46_an_update_in_place_is_done_once(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#154820: recomputed, it would happen twice."""
+
+        def f(x: Any) -> Any:
+            t = 2 * x
+            t *= t
+            return t
+
+        x = leaf([3.0])
+        y = compiled(f)(x)
+        y.sum().backward()
+        assert y.tolist() == [36.0]
+        assert x.grad.tolist() == [24.0]
+
+    def test_b48_what_is_computed_again_has_the_same_bits(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#186799: x == min is false everywhere where a vector and a scalar libm differ: a row without a gradient, or 0/0."""
+        rng = np.random.default_rng(0)
+        x, y = (assay.from_numpy(rng.standard_normal((50, 37)).astype(np.float32)) for _ in range(2))
+        for extreme in ("amin", "amax"):
+            t = assay.zeros(50, 37, requires_grad=True)
+            f = compiled(lambda x, y, t: getattr(assay.atan2(x, y) + t, extreme)(1).sum())  # noqa: B023
+            assert grad(f(x, y, t), [t])[0].numpy().sum(1).tolist() == [1.0] * 50
+
+    def test_b48_equal_shares_of_many_ties_in_a_half_type(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#43519: the number of ties, 70,000, is inf in f16, and the gradient 0."""
+        x = assay.ones(70_000, dtype=assay.float16).requires_grad_()
+        (g,) = grad(compiled(lambda x: x.max())(x), [x])
+        assert set(g.numpy().tolist()) == {float(np.float16(1 / 70_000))}
+
+    def test_b49_second_derivatives(self, compiled: Callable[..., Any]) -> None:
+        """pytorch#91469, #181581: zero, or those of something else, through a compiled function."""
+        x, z = leaf([0.5, 1.5]), leaf(1.0)
+        (first,) = grad(compiled(lambda x: x**4)(x).sum(), [x], create_graph=True)
+        assert first.tolist() == [0.5, 13.5]
+        assert grad(first.sum(), [x])[0].tolist() == [3.0, 27.0]
+        (first,) = grad(compiled(lambda z: z**5)(z), [z], create_graph=True)
+        assert (first.item(), grad(first, [z])[0].item()) == (5.0, 20.0)
+
+
+def test_b46_what_a_backward_writes_is_written_by_the_backward() -> None:
+    """pytorch#155242: a counter that the backward counts was counted after the forward."""
+    counter = assay.zeros(1)
+
+    class Counted(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            counter.add_(1.0)
+            return g * 2
+
+    x = leaf([1.0])
+    y = Counted.apply(x)
+    assert counter.item() == 0.0
+    y.sum().backward()
+    assert counter.item() == 1.0
+
+
+@pytest.mark.parametrize(("budget", "most"), [(None, 2 * (4 * 64 + 64 * 64) + 4 * 4 * 64), (2 * 4 * 64, 2 * 4 * 64), (0, 0)])
+def test_b50_no_more_is_saved_than_eager_saves(budget: int | None, most: int) -> None:
+    """pytorch#141881: the cast of a weight was saved though the weight lives anyway; eager saves both casts and the product.
+
+    Within the bytes of x the weight is cast again, to the same bits.
+    """
+    rng = np.random.default_rng(0)
+    x, w = (leaf(rng.standard_normal(s).astype(np.float32)) for s in ((4, 64), (64, 64)))
+    f = lambda x, w: (x.to(assay.float16) @ w.to(assay.float16)).float().square().sum()  # noqa: E731
+    g = assay.compile(f, backend="reference", memory_budget=budget)
+    got, wanted = grad(g(x, w), [x, w]), grad(f(x, w), [x, w])
+    assert all(bits_equal(a.numpy(), b.numpy()) for a, b in zip(got, wanted, strict=True))
+    assert g.derivatives.partitions[0][1].saved_bytes <= most

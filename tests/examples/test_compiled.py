@@ -97,7 +97,7 @@ def test_listing(golden: Callable[[str, str], None], name: str) -> None:
     golden(f"listings/{name}.txt", assay.show(final(name)))
 
 
-def test_listing_6_2_is_one_buffer() -> None:
+def test_65_listing_6_2_is_one_buffer() -> None:
     """Checklist 64, 65: add, relu, mul and sum are one definition over [64], which folds 128."""
     p = final("example_1_1")
     (t,) = p.tensors
@@ -106,7 +106,7 @@ def test_listing_6_2_is_one_buffer() -> None:
     assert t.body.attr.n == 128
 
 
-def test_listing_6_3_is_two_strided_reads() -> None:
+def test_74_listing_6_3_is_two_strided_reads() -> None:
     """Checklist 74: x at i0 + 256*i1, y at 512*i0 + i1, over (256, 512); the transpose is no node."""
     p = final("example_6_1")
     (t,) = p.tensors
@@ -115,7 +115,7 @@ def test_listing_6_3_is_two_strided_reads() -> None:
     assert steps == {"primals_1": [1, 256], "primals_2": [512, 1]}
 
 
-def test_g1_keeps_wrap_and_check() -> None:
+def test_103_g1_keeps_wrap_and_check() -> None:
     """Checklist 103: the message of the document, in the words of `assay prove`."""
     lines = str(assay.prove(document.g1, *map(assay.tensor, ARRAYS["g1"]))).splitlines()
     (kept,) = [line for line in lines if line.startswith("kept")]
@@ -123,7 +123,7 @@ def test_g1_keeps_wrap_and_check() -> None:
     assert "fails for primals_2[0] = 128" in kept
 
 
-def test_g2_has_no_check() -> None:
+def test_104_g2_has_no_check() -> None:
     """Checklist 104: a direct index with range [0, 127]; no require, no second tensor."""
     p = final("g2")
     assert [t.kind for t in p.tensors] == ["let"]

@@ -14,6 +14,7 @@ from assay.transforms.pipeline import optimise
 from examples.digits import compiled_training as train
 from examples.digits import data
 from examples.document import example_5_1
+from tests.kernels.launches import ulps_of_gelu_backward
 
 
 @pytest.mark.cpp
@@ -59,7 +60,7 @@ def test_batches_show_every_image_once_an_epoch() -> None:
 
 
 @pytest.mark.cpp
-def test_45_the_backward_kernel_of_example_5_1_reads_h_and_a_scalar_once_and_writes_once() -> None:
+def test_30_31_the_backward_kernel_of_example_5_1_reads_h_and_a_scalar_once_and_writes_once() -> None:
     """Listing 5.3: h and the scalar are loaded, erf is computed again, one store; nothing else touches memory."""
     random = np.random.default_rng(5)
     x = assay.tensor(random.standard_normal((32, 64)).astype(np.float32))
@@ -82,3 +83,12 @@ def test_45_the_backward_kernel_of_example_5_1_reads_h_and_a_scalar_once_and_wri
     assert kernel.index("p2[0]") < kernel.index("for(")  # outside of the loop
     assert kernel.count("=erf_f32v(") == kernel.count("=exp_f32v(") == len(stores)
     assert kernel.count("for(") == 1
+
+
+@pytest.mark.cpp
+def test_31_the_backward_of_gelu_is_within_two_ulps() -> None:
+    """Listing 5.3's arithmetic, compiled, against f64."""
+    h = np.linspace(-6, 6, 1001, dtype=np.float32)
+    f = assay.compile(lambda g, h: assay.ops.gelu_backward(g.expand(h.shape[0]), h))
+    got = f(assay.tensor(0.75), assay.from_numpy(h)).numpy()
+    assert ulps_of_gelu_backward(got, h, 0.75) <= 2

@@ -20,14 +20,14 @@ def targets(graph: Any) -> list[str]:
     return [n.target.name if n.target else "getitem" for n in graph.nodes]
 
 
-def test_listing_5_1(golden: Callable[[str, str], None]) -> None:
+def test_2_listing_5_1(golden: Callable[[str, str], None]) -> None:
     def example(x: Any, y: Any) -> Any:
         return (F.relu(x + y) * 2).sum(-1)
 
     golden("listing_5_1.txt", str(assay.trace(example, floats(64, 128), floats(64, 128))))
 
 
-def test_an_inplace_program_leaves_no_mutation(golden: Callable[[str, str], None]) -> None:
+def test_5_an_inplace_program_leaves_no_mutation(golden: Callable[[str, str], None]) -> None:
     def update(x: Any, y: Any) -> Any:
         column = x.t()[0]
         column += y
@@ -55,12 +55,12 @@ def test_an_inplace_program_leaves_no_mutation(golden: Callable[[str, str], None
         (lambda x: x.split(2, 0)[0].neg(), ["split.Tensor", "getitem", "neg.default"]),
     ],
 )
-def test_each_node_is_one_overload(f: Callable[..., Any], expected: list[str]) -> None:
+def test_3_each_node_is_one_overload(f: Callable[..., Any], expected: list[str]) -> None:
     graph = assay.trace(lambda x: (f(x), x * 1)[0], floats(4, 4))
     assert targets(graph)[: len(expected)] == (expected if graph.outputs else [])
 
 
-def test_defaults_are_filled_in() -> None:
+def test_3_defaults_are_filled_in() -> None:
     (node,) = assay.trace(lambda x: x.add(x), floats(2)).nodes
     assert [p.name for p in node.target.params] == ["self", "other", "alpha"]
     assert node.args[2] == 1

@@ -113,7 +113,7 @@ def check_tangents(o: Operator, args: tuple[Any, ...], arrays: list[np.ndarray])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_gradient(family: str) -> None:
+def test_15_every_gradient(family: str) -> None:
     for o in (o for o in FUNCTIONAL if o.family == family):
         samples = list(o.samples())
         start = zlib.crc32(o.name.encode()) % max(len(samples), 1)
@@ -123,7 +123,7 @@ def test_every_gradient(family: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_gradient_of_every_sample(family: str) -> None:
+def test_15_every_gradient_of_every_sample(family: str) -> None:
     for o in (o for o in FUNCTIONAL if o.family == family):
         for s in o.samples():
             check(o, tuple(s))

@@ -52,7 +52,7 @@ def test_1_inference_and_training_have_the_same_forward() -> None:
 
 
 
-def test_its_gradients_are_the_engine_s_bit_for_bit() -> None:
+def test_10_its_gradients_are_the_engine_s_bit_for_bit() -> None:
     w = assay.randn(5, 4).requires_grad_()
     b = assay.zeros(4, requires_grad=True)
     x = assay.randn(3, 5)

@@ -15,6 +15,7 @@ from assay.frontends.rules import RULES
 from assay.semantics.compare import bits_equal
 from tests.frontends.test_every_gradient import leaves
 from tests.frontends.test_every_overload import call, tensors
+from tests.frontends.test_func import work_of
 
 
 def gradients(name: str, sample: tuple[Any, ...]) -> tuple[Any, list[np.ndarray]] | None:
@@ -72,3 +73,7 @@ def test_9_the_backward_of_a_product_is_two_products_of_its_size() -> None:
     assert type(node) is RuleNode
     assert sorted(node.saved) == ["other", "self"]
     assert node.op.name == "matmul.default"
+    seed = assay.ones(4, 6)
+    forward = work_of(lambda: x @ w)
+    assert forward == 2 * 4 * 5 * 6
+    assert work_of(lambda: grad(x @ w, [x, w], seed)) == 3 * forward

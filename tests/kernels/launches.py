@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import erf
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from assay.kernels.source import read_module
 
@@ -32,6 +36,8 @@ FAULTS = [
     Fault("add", "start = tl.program_id(0) * BLOCK", "start = tl.program_id(0) * (BLOCK // 2)", "race", "tl.store(out_ptr"),
     Fault("add", "mask = offsets < n", "mask = tl.arange(0, BLOCK) < n", "bounds", "tl.store(out_ptr", grid="cdiv(n, BLOCK) + 1"),
     Fault("add", "tl.program_id(0) * BLOCK", "tl.program_id(0) * BLOCK * 3 // 3", "int32", "start ="),
+    Fault("gelu_backward", "tl.load(h_ptr + x0, mask=xmask)", "tl.load(h_ptr + x0)", "bounds", "h = tl.load"),
+    Fault("gelu_backward", "tl.load(upstream_ptr + 0)", "tl.load(upstream_ptr + x0, mask=xmask)", "bounds", "upstream = "),
     Fault("softmax", "mask = columns < n_cols", "mask = columns < BLOCK", "bounds", "tl.load(x_ptr"),
     Fault("softmax", "out_ptr + row * out_stride", "out_ptr + row * x_stride", "bounds", "tl.store(out_ptr"),
     Fault("softmax", "tl.range(first, n_rows, step)", "tl.range(first, n_rows + 1, step)", "bounds", "tl.load(x_ptr"),
@@ -97,3 +103,11 @@ def seeded(fault: Fault) -> str:
     assert fault.old in text, fault
     at = 0 if fault.kernel == "attention" else text.index(f"def {fault.kernel}(")
     return text[:at] + text[at:].replace(fault.old, fault.new, 1)
+
+
+def ulps_of_gelu_backward(got: Any, h: Any, upstream: Any) -> float:
+    """The largest error of upstream * (0.5*(1 + erf(h/sqrt 2)) + h*phi(h)) in f32, in ulps of the sizes of its terms, which cancel."""
+    x, g = np.asarray(h, np.float64), float(np.asarray(upstream).reshape(()))
+    half = np.array([0.5 * erf(v / np.sqrt(2)) for v in x.ravel()]).reshape(x.shape)
+    term = x * np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+    return float(np.max(abs(got - g * (0.5 + half + term)) / (abs(g) * (0.5 + abs(half) + abs(term)) * 2.0**-23)))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from assay.kernels.arguments import read_launch
+from assay.kernels.concrete import Arrays, run_all
 from assay.kernels.prover import KernelProof, prove
+from assay.kernels.source import read_module
+from assay.kernels.witness import concrete_arguments
 from assay.verify.verdict import PROVED, REFUTED, UNKNOWN
-from tests.kernels.launches import FAULTS, FOLDER, KERNELS, Fault, seeded
+from tests.kernels.launches import FAULTS, FOLDER, KERNELS, Fault, seeded, ulps_of_gelu_backward
 
 
 def _proof(kernel: str, folder: Path, text: str, grid: str = "", args: tuple[str, ...] = ()) -> KernelProof:
@@ -67,3 +72,20 @@ def test_the_faulty_examples_are_refuted(kernel: str, kind: str, at: str) -> Non
     assert spoiled == [] if kind != "int32" else all("only if line 34 fits int32" in how for how in spoiled)
     line = next(o.line for o in proof.obligations if o.status == REFUTED)
     assert at in (FOLDER / "faulty.py").read_text().splitlines()[line - 1]
+
+
+def test_32_the_backward_of_gelu_reads_h_and_a_scalar_once_and_writes_once() -> None:
+    """Listing 5.4: its memory accesses, the order of its terms, its values by the interpreter of kernels."""
+    module = read_module(KERNELS["gelu_backward"])
+    text = KERNELS["gelu_backward"].read_text()
+    assert [text.count(call) for call in ("tl.load(upstream_ptr", "tl.load(h_ptr", "tl.load(", "tl.store(")] == [1, 1, 2, 1]
+    assert [text.count(call) for call in ("tl.erf(", "tl.exp(", "tl.broadcast_to(")] == [1, 1, 1]
+    launch = read_launch(module, module.function("gelu_backward"), [*module.launches["gelu_backward"]["args"], "n=1000"], "cdiv(n, XBLOCK)")
+    arguments = concrete_arguments(launch, lambda p: p.constant)
+    arrays = {"upstream_ptr": np.array([0.75], np.float32), "h_ptr": np.linspace(-6, 6, 1000, dtype=np.float32),
+              "out_ptr": np.full(1000, np.nan, np.float32)}  # fmt: skip
+    events = list(run_all(module, module.function("gelu_backward"), arguments, (1,), Arrays(arrays)))
+    assert not any(e.outside.any() for e in events if e.tensor is not None)
+    assert ulps_of_gelu_backward(arrays["out_ptr"], arrays["h_ptr"], arrays["upstream_ptr"]) <= 2
+    wrong = np.where(abs(arrays["h_ptr"]) < 1, 0.75, arrays["out_ptr"])
+    assert ulps_of_gelu_backward(wrong, arrays["h_ptr"], arrays["upstream_ptr"]) > 1000

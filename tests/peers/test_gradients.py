@@ -100,7 +100,7 @@ def disagreements(o: Operator) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("o", COMPARED, ids=lambda o: o.name)
-def test_gradients(o: Operator) -> None:
+def test_15_gradients(o: Operator) -> None:
     found = list(disagreements(o))
     assert bool(found) == (o.name in DIFFERENT), found
 

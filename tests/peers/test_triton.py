@@ -17,12 +17,13 @@ from assay.kernels.concrete import Arrays, run_all
 from assay.kernels.source import read_module
 from assay.kernels.types import Type
 from assay.kernels.witness import concrete_arguments
-from tests.kernels.launches import KERNELS
+from tests.kernels.launches import KERNELS, ulps_of_gelu_backward
 
 pytestmark = pytest.mark.peers
 
 SIZES = {
     "add": ("n=1000", "BLOCK=256"),
+    "gelu_backward": ("n=1000", "XBLOCK=256"),
     "softmax": ("x_stride=80", "out_stride=70", "n_rows=5", "n_cols=67", "BLOCK=128", "P=3"),
     "matmul": ("M=40", "N=50", "K=37", "BLOCK_M=16", "BLOCK_N=16", "BLOCK_K=16", "GROUP_M=2", "ACTIVATION='leaky_relu'"),
     "matmul_blocks": ("M=40", "N=50", "K=37", "BLOCK_M=16", "BLOCK_N=16", "BLOCK_K=16"),
@@ -38,9 +39,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("kernel", list(KERNELS))
-def test_every_element(kernel: str, tmp_path: Path) -> None:
-    pytest.importorskip("triton")
+def interpreted(kernel: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(the arrays before, after our interpreter, after Triton's)."""
     module = read_module(KERNELS[kernel])
     stated = module.launches[kernel]
     named = {a.partition("=")[0]: a for a in (*stated["args"], *SIZES[kernel])}
@@ -54,7 +54,7 @@ def test_every_element(kernel: str, tmp_path: Path) -> None:
         if isinstance(launch.parameters.get(name), Type) and launch.parameters[name].is_float:
             arguments[name] = (launch.parameters[name], float(text))
     scalars = {n: v[1] if isinstance(v, tuple) else v for n, v in arguments.items() if n not in arrays}
-    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    given, out = folder / "in.npz", folder / "out.npz"
     np.savez(given, launch=json.dumps({"grid": grid, "scalars": scalars}), **arrays)
     script = Path(__file__).parent / "triton_interpreter.py"
     command = [sys.executable, str(script), str(KERNELS[kernel]), kernel, str(given), str(out)]
@@ -65,13 +65,26 @@ def test_every_element(kernel: str, tmp_path: Path) -> None:
     ours = {n: a.copy() for n, a in arrays.items()}
     for e in run_all(module, module.function(kernel), arguments, grid, Arrays(ours)):
         assert e.tensor is None or not e.outside.any()
-    theirs = np.load(out)
+    return arrays, ours, dict(np.load(out))
+
+
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_every_element(kernel: str, tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    arrays, ours, theirs = interpreted(kernel, tmp_path)
     changed = [n for n in arrays if not np.array_equal(theirs[n], arrays[n])]
     assert changed, "the kernel stores nothing"
     for n in arrays:
         exact = ours[n].dtype.kind != "f"
         rtol = 0 if exact else 2e-3 if ours[n].dtype == np.float16 else 1e-5  # sums and exp are rounded in another order
         np.testing.assert_allclose(ours[n], theirs[n], rtol=rtol, atol=0 if exact else 1e-6)
+
+
+def test_32_the_backward_of_gelu_is_within_a_few_ulps_by_tritons_interpreter(tmp_path: Path) -> None:
+    """Listing 5.4."""
+    pytest.importorskip("triton")
+    arrays, _, theirs = interpreted("gelu_backward", tmp_path)
+    assert ulps_of_gelu_backward(theirs["out_ptr"], arrays["h_ptr"], arrays["upstream_ptr"]) <= 2
 
 
 def _drawn(t: Tensor, seed: int) -> Any:

@@ -59,7 +59,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("e", "facts", "expected"), CASES)
-def test_interval(e, facts, expected):
+def test_101_interval(e, facts, expected):
     assert interval(e, facts) == expected
     assert all(lo <= v <= hi for v in values(e, facts) for lo, hi in [expected])
 
@@ -165,7 +165,7 @@ def conditions(draw, d, depth=2):
 
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from([i64, i32, i8, u8]))
-def test_concrete_values_are_always_inside(data, d):
+def test_102_concrete_values_are_always_inside(data, d):
     e = data.draw(numbers(d))
     facts = data.draw(st.lists(st.tuples(conditions(data.draw(st.sampled_from([d, i64]))), st.booleans()), max_size=3))
     reading = Facts(facts)

@@ -34,7 +34,7 @@ def check(point: Point, wanted: float) -> None:
 
 
 @pytest.mark.parametrize("o", DIFFERENTIABLE, ids=lambda o: o.name)
-def test_gradient_of_every_operator(o: Operator) -> None:
+def test_15_gradient_of_every_operator(o: Operator) -> None:
     sample = one_sample(o)
     assert sample is not None
     for point, wanted in points(o, sample):
@@ -43,13 +43,13 @@ def test_gradient_of_every_operator(o: Operator) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("o", DIFFERENTIABLE, ids=lambda o: o.name)
-def test_gradient_of_every_sample(o: Operator) -> None:
+def test_15_gradient_of_every_sample(o: Operator) -> None:
     for sample in samples(o):
         for point, wanted in points(o, sample):
             check(point, wanted)
 
 
-def test_a_wrong_gradient_is_seen() -> None:
+def test_15_a_wrong_gradient_is_seen() -> None:
     """Twice the slope, and a tangent along a part of the directions."""
     point, wanted = next(points(OPERATORS["mul.Tensor"], one_sample(OPERATORS["mul.Tensor"]) or ()))
     assert disagreement(point, wanted) is None

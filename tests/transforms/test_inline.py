@@ -77,7 +77,7 @@ def test_threshold(name, t, k, policy, expected):
 
 @pytest.mark.parametrize(("n", "policy", "expected"), [(12, CPU_DOCUMENT, False), (13, CPU_DOCUMENT, True),
                                                        (8, GPU_DOCUMENT, False), (9, GPU_DOCUMENT, True)])  # fmt: skip
-def test_accumulated_reads(n, policy, expected):
+def test_91_accumulated_reads(n, policy, expected):
     t = loading(n)
     outputs = [tensor((64, 100), lambda i, j, q=q: op("mul", t[i, j], float(q + 2))) for q in range(2)]
     assert (len(inline(program((X, *MORE), outputs), policy=policy).tensors) > 2) is expected
@@ -93,7 +93,7 @@ def test_operands_of_contractions_are_stored_by_the_product_policy_only():
     assert len(inline(p, policy=CPU_DOCUMENT).tensors) == 1
 
 
-def test_each_decision_carries_the_cost_model():
+def test_95_each_decision_carries_the_cost_model():
     seen = []
     inline(program((X,), readers(exp_of(), 2)), log=seen.append)
     (first,) = [d for d in seen if d.tensor.body.op == "exp"]
@@ -105,7 +105,7 @@ def test_each_decision_carries_the_cost_model():
     assert first.model.realise == pytest.approx(once + (k + 1) * n * b / CPU.bandwidth)
 
 
-def test_with_one_reader_the_model_always_inlines():
+def test_95_with_one_reader_the_model_always_inlines():
     seen = []
     inline(program((X,), readers(chain(9), 1)), log=seen.append)
     assert all(d.model.inline < d.model.realise for d in seen if d.readers == 1)

@@ -29,7 +29,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "t", "shape"), CASES, ids=[c[0] for c in CASES])
-def test_shape_of_the_merged_loops(name, t, shape):
+def test_99_shape_of_the_merged_loops(name, t, shape):
     assert merge_loops(t).shape == shape
 
 
@@ -41,13 +41,13 @@ def test_same_elements_in_the_same_order(name, t, shape):
     assert bits_equal(a.reshape(b.shape), b)
 
 
-def test_the_address_of_listing_6_4_after_merging():
+def test_100_the_address_of_listing_6_4_after_merging():
     merged = merge_loops(CASES[-1][1])
     (load,) = [e for e in merged.body.args[1].args if e.op == "load"]
     assert repr(row_major(load.attr[0].shape, load.attr[1])) == "8192*i0+i1"
 
 
-def test_one_access_that_does_not_merge_blocks_it():
+def test_100_one_access_that_does_not_merge_blocks_it():
     t = tensor((4, 5), lambda i, j: op("add", X[i, j, 0, 0], X[j % 4, i, 0, 0]))
     assert merge_axes(t, 0) is None
 

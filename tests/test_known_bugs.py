@@ -1,5 +1,6 @@
 """Wrong results that other compilers have given, each with its right value."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -293,15 +294,14 @@ class TestDerivatives:
             return y
 
         try:
-            y = compiled(f)(x)
-            y.sum().backward()
-        except BackwardError as error:
-            assert "'other', f32[1], as it was in the forward pass; since then it was changed in place by add_" in str(error)
-        except assay.UserError as error:
-            assert "at least 4 bytes have to be saved, the inputs [bound_1:f32[1]], which are overwritten" in str(error)
-        else:
-            assert x.grad.tolist() == [3.0]
-            assert c.tolist() == [4.0]
+            compiled(f)(x).sum().backward()
+            found = f"{x.grad.tolist()}, c = {c.tolist()}"
+        except (BackwardError, assay.UserError) as error:
+            found = str(error)
+        assert found == "[3.0], c = [4.0]" or re.search(
+            r"needs the value of 'other', f32\[1\], as it was in the forward pass; since then it was changed in place by add_"
+            r"|at least 4 bytes have to be saved, the inputs \[bound_1:f32\[1\]\], which are overwritten", found
+        )  # fmt: skip
 
     def test_b46_an_update_in_place_is_done_once(self, compiled: Callable[..., Any]) -> None:
         """pytorch#154820: recomputed, it would happen twice."""
@@ -318,7 +318,7 @@ class TestDerivatives:
         assert x.grad.tolist() == [24.0]
 
     def test_b48_what_is_computed_again_has_the_same_bits(self, compiled: Callable[..., Any]) -> None:
-        """pytorch#186799: x == min is false everywhere where a vector and a scalar libm differ: a row without a gradient, or 0/0."""
+        """pytorch#186799: x == min is false everywhere where a vector and a scalar libm differ: no gradient, or 0/0."""
         rng = np.random.default_rng(0)
         x, y = (assay.from_numpy(rng.standard_normal((50, 37)).astype(np.float32)) for _ in range(2))
         for extreme in ("amin", "amax"):

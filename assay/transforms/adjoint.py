@@ -248,8 +248,10 @@ def _term(shape: Sequence[int], c: Contribution, j: Sequence[Ix]) -> E | None:
         raise Unsolved
     result: E | None = None
     for rests, (extent, found) in reversed(phases.items()):
-        part = let(extent, const(0, c.cotangent.value.dtype) if found is None else found.sum)
-        read = load(part, *(a // k if k > 1 else a for a, k in zip(j, strides, strict=True)))
+        if found is None:
+            read = const(0, c.cotangent.value.dtype)
+        else:
+            read = load(let(extent, found.sum), *(a // k if k > 1 else a for a, k in zip(j, strides, strict=True)))
         if result is None:
             result = read
         else:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from assay.core import dtypes as dt
-from assay.core.index import Ix, Var, ix
+from assay.core.index import Ix, Var
 from assay.core.lang import (
     E,
     Environment,

@@ -7,6 +7,8 @@
     a // c                with a variable in it becomes two digits: a = c*q + t, 0 <= t < c
     g*H + L = R           with L narrower than g is two equations: H = R // g, L = R % g (reshapes are inverted exactly)
     k*v + u = R           with a unit u wider than k: u = k*q + t, and then the above (strided convolution)
+    g*H = R               gives H = R // g where g divides R
+    k*v + d*u = R         with d and k coprime and R mod k known: u = k*q + (R/d mod k) (strided and dilated convolution)
     k*v = R               gives v = R // k where k divides R and v is in its range
     eq(a, b)              of integers among the guards is an equation too
 
@@ -122,6 +124,40 @@ class System:
                     return True
         return False
 
+    def reduce(self) -> bool:
+        """Divide an equation by what divides all its coefficients; whether there was one."""
+        for n, e in enumerate(self.equations):
+            mine = [(a, k) for a, k in e.terms if a in self.live]
+            g = math.gcd(*(k for _, k in mine))
+            right = -interned(e.c, tuple((a, k) for a, k in e.terms if a not in self.live))
+            if len(mine) > 1 and g > 1 and not self._depends(right):
+                self.divisible.append((right, g))
+                self.equations[n] = interned(0, tuple((a, k // g) for a, k in mine)) - right // g
+                return True
+        return False
+
+    def residue(self) -> bool:
+        """Give a variable the values at which a stride divides what is left; whether there was one."""
+        for e in self.equations:
+            mine = [(a, k) for a, k in e.terms if type(a) is Var and a in self.live]
+            if len(mine) != 2 or any(not self._alone(a, e) for a, _ in mine) or len({a.n for a, _ in mine}) < 2:
+                continue
+            (u, d), (v, k) = sorted(mine, key=lambda term: term[0].n)
+            stride, right = abs(k), d * ix(u) + k * ix(v) - e
+            if stride == 1 or math.gcd(d, stride) > 1 or (right % stride).terms:
+                continue
+            first = (right % stride).c * pow(d, -1, stride) % stride
+            count = max(-(-(u.n - first) // stride), 1)
+            q = fresh(count)
+            whole = stride * ix(q) + first if count > 1 else ix(first)
+            if first >= u.n:
+                self.ranges.append((whole, u.n))
+            place = self.live.index(u)
+            self.live[place:place] = [q] if count > 1 else []
+            self.replace({u: whole})
+            return True
+        return False
+
     def eliminate(self) -> bool:
         """Solve one equation for the variable of the largest range (a unit coefficient first); whether there was one."""
         best: tuple[tuple[int, bool], int, Var, int] | None = None
@@ -166,7 +202,7 @@ class System:
         """Eliminate what can be eliminated."""
         self.by_radix()
         self.into_digits()
-        while self.split() or self.widen() or self.eliminate():
+        while self.split() or self.widen() or self.reduce() or self.residue() or self.eliminate():
             self.into_digits()
 
     def tighten(self) -> bool:

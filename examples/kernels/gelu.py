@@ -1,4 +1,4 @@
-"""The backward of gelu below a sum, listing 5.4: upstream * (Phi(h) + h*phi(h)), the upstream one scalar; erf is computed again."""
+"""The backward of gelu below a sum, listing 5.4: upstream * (Phi(h) + h*phi(h)), the upstream one scalar."""
 
 import triton
 import triton.language as tl

@@ -106,7 +106,7 @@ def seeded(fault: Fault) -> str:
 
 
 def ulps_of_gelu_backward(got: Any, h: Any, upstream: Any) -> float:
-    """The largest error of upstream * (0.5*(1 + erf(h/sqrt 2)) + h*phi(h)) in f32, in ulps of the sizes of its terms, which cancel."""
+    """The largest error of upstream * (0.5*(1 + erf(h/sqrt 2)) + h*phi(h)) in f32, in ulps of its terms, which cancel."""
     x, g = np.asarray(h, np.float64), float(np.asarray(upstream).reshape(()))
     half = np.array([0.5 * erf(v / np.sqrt(2)) for v in x.ravel()]).reshape(x.shape)
     term = x * np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)

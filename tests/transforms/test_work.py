@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from assay.core import dtypes as dt
-from assay.core.lang import E, T, bodies, input, load, op, order, program, tensor, walk
+from assay.core.lang import T, bodies, input, load, op, order, tensor, walk
 from assay.core.operators import OPERATORS
 from assay.core.row import TABLE
 from assay.transforms.adjoint import adjoint
@@ -34,10 +34,9 @@ def scalar(name: str, *args: T) -> T:
 
 def reverse_step(name: str) -> int:
     """Operations that one use of y = f(a, b) adds to a gradient: y, and another use of each of a and b, whose sum is formed."""
-    x, cotangents = [input(n, (), dt.f64) for n in "ab"], [input(f"c{k}", (), dt.f64) for k in range(3)]
-    args = x if name in BINARY else x[:1]
-    outputs = [scalar(name, *args), *(scalar("add", a, cotangents[-1]) for a in args)]
-    seeds = [cotangents[0]] * len(outputs)
+    args = [input(n, (), dt.f64) for n in ("ab" if name in BINARY else "a")]
+    outputs = [scalar(name, *args), *(scalar("add", a, input(f"other_{a.name}", (), dt.f64)) for a in args)]
+    seeds = [input(f"c{k}", (), dt.f64) for k in range(len(outputs))]
     known = set(order(outputs))
     return operations(t for t in order(adjoint(outputs, seeds, args)) if t not in known)
 
@@ -90,9 +89,10 @@ def test_7_value_and_gradient_take_at_most_five_times_the_operations(steps: int,
         assert ratio(seed, inputs, steps, [*BINARY, *UNARY, "erf"]) <= 6
 
 
-def test_7_the_bound_is_nearly_reached_and_a_gradient_that_is_dearer_is_seen() -> None:
-    assert ratio(0, 1, 300, ["mul", "div"]) > 4.5
-    assert ratio(0, 1, 300, ["erf", "mul"]) > 5
+def test_7_the_counter_is_close_to_what_steps_take() -> None:
+    """A value that is used k times takes k - 1 additions, where the document counts k: 4 for products, not 5; 5 for erf alone."""
+    assert 3.9 < ratio(0, 1, 300, ["mul", "div"]) <= 4
+    assert 4.4 < ratio(0, 1, 300, ["erf", "mul"]) <= 5
 
 
 # ------------------------------------------------------------------------------------------------ operators
@@ -109,7 +109,7 @@ OVER_5 = {
 """Operators whose gradient takes more than five times the operations of the value, and why."""
 
 
-def test_work_of_every_operator(golden: object) -> None:
+def test_work_of_every_operator() -> None:
     """At most 5, but for the operators named: not one more, and not one less."""
     found = {w.name: w.ratio for w in every()}
     assert len(found) >= 340
@@ -127,13 +127,23 @@ def f64(*shape: int) -> T:
 
 
 CONVOLUTIONS = [
-    *(("conv1d.default", (f64(2, 3, 40), f64(4, 3, 5), None, (s,), (p,), (d,), 1)) for s in (1, 2, 3, 4) for p in (0, 2) for d in (1, 2)),
-    *(("conv2d.default", (f64(2, 4, 18, 20), f64(6, 4 // g, 3, 3), f64(6), (s, s), (p, p), (d, d), g))
+    *(("conv1d.default", (f64(2, 3, 150), f64(16, 3, 5), None, (s,), (p,), (d,), 1))
+      for s in range(1, 9) for p in (0, 2) for d in (1, 2, 3)),
+    *(("conv2d.default", (f64(1, 8, 60, 66), f64(16, 8 // g, 3, 3), f64(16), (s, s), (p, p), (d, d), g))
       for s in (1, 2, 3) for p in (0, 1) for d in (1, 2) for g in (1, 2)),
-    ("conv2d.default", (f64(1, 2, 18, 20), f64(3, 2, 3, 5), None, (2, 3), (1, 2), (1, 1), 1)),
-    *(("conv3d.default", (f64(1, 2, 10, 10, 10), f64(3, 2, 3, 3, 3), None, (s, s, s), (1, 1, 1), (1, 1, 1), 1)) for s in (1, 2)),
-    *(("conv2d.padding", (f64(1, 2, 18, 20), f64(3, 2, 3, 3), None, (1, 1), p, (1, 1), 1)) for p in ("valid", "same")),
+    ("conv2d.default", (f64(1, 8, 60, 66), f64(16, 8, 3, 3), None, (4, 4), (1, 1), (1, 1), 1)),
+    ("conv2d.default", (f64(1, 3, 60, 66), f64(64, 3, 7, 7), None, (2, 2), (3, 3), (1, 1), 1)),
+    ("conv2d.default", (f64(1, 3, 64, 64), f64(64, 3, 8, 8), None, (8, 8), (0, 0), (1, 1), 1)),
+    ("conv2d.default", (f64(1, 2, 60, 66), f64(3, 2, 3, 5), None, (2, 3), (1, 2), (1, 1), 1)),
+    *(("conv3d.default", (f64(1, 4, 24, 24, 24), f64(8, 4, 3, 3, 3), None, (s, s, s), (1, 1, 1), (1, 1, 1), 1)) for s in (1, 2)),
+    ("conv2d.padding", (f64(1, 2, 60, 66), f64(3, 2, 3, 3), None, (1, 1), "valid", (1, 1), 1)),
+    ("conv2d.padding", (f64(1, 2, 60, 66), f64(3, 2, 3, 3), None, (1, 1), "same", (1, 1), 1)),
     ("conv3d.padding", (f64(1, 2, 14, 14, 14), f64(3, 2, 3, 3, 3), None, (1, 1, 1), "same", (1, 1, 1), 1)),
+]
+FEW_CHANNELS = [  # each element of the input chooses among the phases of the stride: s1*s2 - 1 choices, beside few products
+    ("conv2d.default", (f64(1, 8, 60, 66), f64(8, 1, 3, 3), f64(8), (2, 2), (1, 1), (1, 1), 8)),
+    ("conv2d.default", (f64(1, 8, 60, 66), f64(16, 4, 3, 3), f64(16), (4, 4), (0, 0), (2, 2), 2)),
+    ("conv3d.default", (f64(1, 4, 24, 24, 24), f64(8, 4, 3, 3, 3), None, (3, 3, 3), (1, 1, 1), (1, 1, 1), 1)),
 ]  # fmt: skip
 BOUNDED_BY_3 = [
     *CONVOLUTIONS,
@@ -143,8 +153,10 @@ BOUNDED_BY_3 = [
     ("embedding.default", (f64(100, 8), input("at", (7,), dt.i64), -1, False, False)),
     ("mm.default", (f64(16, 20), f64(20, 24))), ("sum.dim_IntList", (f64(16, 20), (1,), False, None)),
     ("avg_pool2d.default", (f64(2, 16, 16), (2, 2), (2, 2), (0, 0), False, True, None)),
-    *(("max_pool1d.default", (f64(2, 3, 24), (k,), (s,), (p,), (1,), False)) for k, s, p in ((2, 2, 0), (3, 2, 1), (5, 1, 2))),
-    *(("max_pool2d.default", (f64(2, 3, 16, 16), (k, k), (s, s), (p, p), (1, 1), False)) for k, s, p in ((2, 2, 0), (3, 2, 1), (3, 1, 0))),
+    *(("max_pool1d.default", (f64(2, 3, 24), (k,), (s,), (p,), (1,), False))
+      for k, s, p in ((2, 2, 0), (3, 2, 1), (5, 1, 2))),
+    *(("max_pool2d.default", (f64(2, 3, 16, 16), (k, k), (s, s), (p, p), (1, 1), False))
+      for k, s, p in ((2, 2, 0), (3, 2, 1), (3, 1, 0))),
     ("max_pool3d.default", (f64(1, 2, 8, 8, 8), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), False)),
     ("max_pool2d_with_indices.default", (f64(2, 3, 16, 16), (2, 2), (2, 2), (0, 0), (1, 1), False)),
 ]  # fmt: skip
@@ -153,3 +165,8 @@ BOUNDED_BY_3 = [
 @pytest.mark.parametrize(("name", "args"), BOUNDED_BY_3, ids=[f"{k} {n}" for k, (n, _) in enumerate(BOUNDED_BY_3)])
 def test_work_of_gradients_that_is_at_most_three_times_the_value(name: str, args: tuple[object, ...]) -> None:
     assert work(name, *args).ratio <= 3
+
+
+@pytest.mark.parametrize(("name", "args"), FEW_CHANNELS, ids=["depthwise", "stride 4, dilation 2", "3d"])
+def test_work_of_strided_convolutions_of_few_channels(name: str, args: tuple[object, ...]) -> None:
+    assert 3 < work(name, *args).ratio <= 5

@@ -216,6 +216,14 @@ def test_random_programs(chunk: int) -> None:
         compare(seed, "reference")
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(400, 1500, 100))
+def test_many_random_programs(start: int) -> None:
+    """With those above 1,500: values and shared memory as numpy's."""
+    for seed in range(start, start + 100):
+        compare(seed, "reference")
+
+
 @pytest.mark.cpp
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs_in_cpp(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Random programs of views, in-place updates and pure operators: values against numpy, gradients against differences.
+"""Random programs of views, gathers, scatters, folds, scans, updates in place: against numpy and differences.
 
 A program is a list of steps over a growing list of tensors, some of which share memory; differences are taken on numpy in f64.
 """
@@ -15,7 +15,10 @@ from assay.autograd import BackwardError
 Step = Callable[[Any, list[Any]], None]
 
 
-KINDS = "slice select transpose reshape sin product sum add_ mul_ copy_ scale_ fresh".split()
+KINDS = """
+    slice select transpose reshape sin product sum add_ mul_ copy_ scale_ fresh
+    gather scatter_ put_ cumsum amax prod matmul set_slice
+""".split()
 
 
 class Numpy:
@@ -25,9 +28,17 @@ class Numpy:
     add_ = staticmethod(lambda a, b: a.__iadd__(b))
     mul_ = staticmethod(lambda a, b: a.__imul__(b))
 
+    take = staticmethod(lambda a, at: a[at])
+    cumsum = staticmethod(lambda a: np.cumsum(a, 0))
+    scatter_ = staticmethod(lambda a, at, b: np.add.at(a, at, b.copy()))
+
     @staticmethod
     def copy_(a: Any, b: Any) -> None:
         a[...] = b
+
+    @staticmethod
+    def put_(a: Any, at: np.ndarray, b: Any) -> None:
+        a[at] = b.copy()
 
 
 class Tensors:
@@ -37,6 +48,13 @@ class Tensors:
     add_ = staticmethod(lambda a, b: a.add_(b))
     mul_ = staticmethod(lambda a, b: a.mul_(b))
     copy_ = staticmethod(lambda a, b: a.copy_(b))
+    take = staticmethod(lambda a, at: a[assay.tensor(at)])
+    cumsum = staticmethod(lambda a: a.cumsum(0))
+    scatter_ = staticmethod(lambda a, at, b: a.index_add_(0, assay.tensor(at), b))
+
+    @staticmethod
+    def put_(a: Any, at: np.ndarray, b: Any) -> None:
+        a[assay.tensor(at)] = b
 
 
 def random_step(rng: np.random.Generator, live: list[np.ndarray]) -> Step | None:
@@ -64,6 +82,24 @@ def random_step(rng: np.random.Generator, live: list[np.ndarray]) -> Step | None
         return lambda xp, v: v.append(v[k].sum(-1))
     if kind == "scale_" and a.ndim:
         return lambda xp, v: xp.mul_(v[k], number)
+    if kind == "gather" and a.ndim and a.shape[0]:
+        at = rng.integers(0, a.shape[0], 3)
+        return lambda xp, v: v.append(xp.take(v[k], at))
+    if kind == "scatter_" and a.ndim and a.shape[0]:
+        at = rng.integers(0, a.shape[0], a.shape[0])
+        return lambda xp, v: xp.scatter_(v[k], at, v[j])
+    if kind == "put_" and a.ndim and a.shape[0]:
+        at = rng.permutation(a.shape[0])
+        return lambda xp, v: xp.put_(v[k], at, v[j])
+    if kind == "set_slice" and a.ndim and a.shape[0] > 1:
+        n = int(rng.integers(1, a.shape[0]))
+        return lambda xp, v: v[k].__setitem__(slice(n, None), v[j][n:])
+    if kind == "cumsum" and a.ndim and a.shape[0]:
+        return lambda xp, v: v.append(xp.cumsum(v[k]))
+    if kind in ("amax", "prod") and a.ndim and a.shape[-1]:
+        return lambda xp, v: v.append(getattr(v[k], "max" if xp is Numpy and kind == "amax" else kind)(-1))
+    if kind == "matmul" and a.ndim == 2 and 0 not in a.shape:
+        return lambda xp, v: v.append(v[k] @ v[j].T)
     if kind == "fresh":
         return lambda xp, v: v.append(v[k] * number)
     if kind in ("add_", "mul_", "copy_") and a.ndim:
@@ -79,7 +115,7 @@ def program(seed: int) -> tuple[list[Step], list[np.ndarray]]:
     live = [a.copy() for a in start]
     for s in steps:
         s(Numpy, live)
-    while len(steps) < 12:
+    while len(steps) < 10:
         s = random_step(rng, live)
         if s is not None:
             steps.append(s)
@@ -132,10 +168,11 @@ def check(seed: int) -> bool:
 
 
 def test_random_programs() -> None:
-    assert sum(map(check, range(30))) > 12
+    assert sum(map(check, range(30))) > 10
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("start", range(1000, 2500, 100))
+@pytest.mark.parametrize("start", range(1000, 5500, 500))
 def test_many_random_programs(start: int) -> None:
-    assert sum(map(check, range(start, start + 100))) > 50
+    """Of 4,500, more than 2,000 have a gradient that differences can be compared with."""
+    assert sum(map(check, range(start, start + 500))) > 222

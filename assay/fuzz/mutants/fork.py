@@ -1,9 +1,10 @@
 """A process that has the libraries imported, none of Assay's own modules, and forks a child for each mutant.
 
-    requests   one line of JSON each on stdin:  {"programs": 60, "files": [], "name": "", "known": [], "seconds": 600}
+    requests   one line of JSON each on stdin:  {"programs": 60, "files": [], "name": "", "known": [], "seconds": 9, "limits": {}}
     answers    one line of JSON each on stdout: what the child says, or {"died": signal number, "at": the part it looked at}
 
-A child has `seconds` of processor time: a busy machine makes no hang.
+A child has `limits[part]` seconds of processor time for each part that it looks at, `seconds` where there is no such limit: a
+busy machine makes no hang.  Without a mutant it says how long each part took at most.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +58,34 @@ def _child(request: dict[str, Any], write: int) -> None:
     from assay.fuzz.mutants.faults import MUTANTS
     from assay.fuzz.mutants.hunt import control, hunt
 
-    seconds, programs, files = int(request["seconds"]), request["programs"], list(map(Path, request["files"]))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-    signal.alarm(PATIENCE * seconds)
+    programs, files = request["programs"], list(map(Path, request["files"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    usual: dict[str, float] = {}
+    looked_at, since = "", time.process_time()
+
+    def allow(part: str) -> None:
+        """What looking at the part may take; and what the part before has taken."""
+        nonlocal looked_at, since
+        now = time.process_time()
+        usual[looked_at] = max(usual.get(looked_at, 0.0), now - since)
+        looked_at, since = part, now
+        seconds = math.ceil(request["limits"].get(part, request["seconds"]))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(now) + seconds, resource.RLIM_INFINITY))
+        signal.alarm(PATIENCE * seconds)
 
     def tell(part: str) -> None:
         os.write(write, f"{part}\n".encode())
+        allow(part)
+
+    allow("")
 
     try:
         if request["name"]:
             found: Any = vars(hunt(MUTANTS[request["name"]], programs, files=files, known=request["known"], tell=tell))
         else:
-            found = {"control": control(programs, files)}
+            found = {"control": control(programs, files, tell)}
+            allow("")
+            found["usual"] = usual
     except BaseException as error:
         found = {"raised": f"{type(error).__name__}: {error}"}
     with open(write, "w", encoding="utf-8") as pipe:

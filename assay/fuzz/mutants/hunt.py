@@ -198,20 +198,25 @@ def _of_case(by: str, file: Path, shown: Shown, stage: str, text: str) -> Outcom
     return Outcome(str(file), by, stage, 0, size, f"{file}\n{text}", tolerated([shown]))
 
 
-def control(programs: int, files: Sequence[Path]) -> list[int | str]:
+def control(programs: int, files: Sequence[Path], tell: Tell = lambda _: None) -> list[int | str]:
     """The programs (their numbers, or files) that are judged wrong without any mutant: they say nothing of one.
 
-    It is a defect, or a proof that is not found.
+    It is a defect, or a proof that is not found.  `tell` hears what is looked at, as in a hunt.
     """
+    from assay.fuzz.audit import AUDITS, audit
     from assay.fuzz.campaign import QUICK
     from assay.fuzz.mutants.proofs import Proofs
     from assay.fuzz.worker import Judge
 
     found: set[int] = set()
-    wrong = dict.fromkeys(o.name for o in _cases(files, lambda _: None))
+    for part in AUDITS:
+        tell(part)
+        audit(part, AUDITED, 0)
+    wrong = dict.fromkeys(o.name for o in _cases(files, tell))
     for first in range(0, programs, BATCH):
-        for seeds, schedules in batch(first):
-            for judge in (Proofs(), Judge()):
+        for part, judge in (("validator", Proofs()), ("cpp", Judge())):
+            tell(part)
+            for seeds, schedules in batch(first):
                 judged = judge.judge(drawn(seeds), seeds.start, QUICK, schedules=schedules)
                 found.update(s for s, j in zip(seeds, judged, strict=True) if not j.ok and not j.unsupported)
     return [*sorted(found), *wrong]

@@ -22,7 +22,8 @@ from assay.core.errors import UserError
 from assay.fuzz.mutants.hunt import Outcome
 from assay.fuzz.mutants.mutant import Mutant
 
-SECONDS = 600.0  # of processor time for one mutant, then it counts as caught: it hangs
+SECONDS = 300.0  # of processor time for one check of a mutant where it is not known how long it takes without one
+SLOWER, LEAST = 10, 60.0  # a check that takes so many times what it takes without a mutant, and so many seconds, hangs
 HANG = (signal.SIGXCPU, signal.SIGALRM)
 
 
@@ -34,6 +35,7 @@ class Hunters:
 
     def __init__(self, programs: int, files: Sequence[Path] = (), *, jobs: int = 1) -> None:
         self._work = {"programs": programs, "files": list(map(str, files))}
+        self._usual: dict[str, float] = {}
         self._stack = ExitStack()
         self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
         cache = self._stack.enter_context(tempfile.TemporaryDirectory())
@@ -52,15 +54,25 @@ class Hunters:
         self._stack.close()
 
     def control(self) -> tuple[int | str, ...]:
-        """The programs that are judged wrong without a mutant (see hunt.control)."""
-        return tuple(self._ask({"name": "", "known": [], "seconds": 24 * 3600})["control"])
+        """The programs that are judged wrong without a mutant (see hunt.control).
+
+        How long each check takes without a mutant is the measure of what hangs.
+        """
+        found = self._ask({"name": "", "known": [], "seconds": 24 * 3600, "limits": {}})
+        self._usual = found["usual"]
+        return tuple(found["control"])
 
     def find(self, mutant: Mutant, known: Sequence[int | str] = (), *, seconds: float = SECONDS) -> Outcome:
-        """The outcome of a mutant; one whose process dies is caught."""
-        found = self._ask({"name": mutant.name, "known": list(known), "seconds": seconds})
+        """The outcome of a mutant; one whose process dies is caught, and so is one that does not end."""
+        limits = {part: LEAST + SLOWER * usual for part, usual in self._usual.items()}
+        found = self._ask({"name": mutant.name, "known": list(known), "seconds": seconds, "limits": limits})
         if "died" in found:
-            by = "hang" if found["died"] in HANG else "crash"
-            how = f"the process died of {signal.Signals(found['died']).name} when {found['at']} was looked at"
+            hangs, at = found["died"] in HANG, found["at"]
+            by = "hang" if hangs else "crash"
+            how = f"the process died of {signal.Signals(found['died']).name} when {at} was looked at"
+            if hangs:
+                usual = f"; without a mutant it takes {self._usual[at]:.0f}" if at in self._usual else ""
+                how += f": its limit is {limits.get(at, seconds):.0f} s of processor time{usual}"
             return Outcome(mutant.name, by, found["at"], text=how)
         return Outcome(**found | {"tolerated": tuple(found["tolerated"])})
 

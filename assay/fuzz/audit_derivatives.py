@@ -1,6 +1,6 @@
 """Audits of derivatives, each of what is made one way against the same made another way.
 
-    slopes, adjoint, tangent   gradient and tangent of random chains and operators against differences of their values
+    slopes, adjoint, tangent   gradient and tangent of random chains, operators and windows against differences of their values
     partition                  both halves, for random saved values, against the joint program, bit for bit
     autograd                   backward() through an operator and an update in place, against the program of its gradient; through
                                a random program, against the joint program of its graph; a saved value that was changed since
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 
 from assay.core import dtypes as dt
 from assay.core.errors import Unsupported, UserError
-from assay.core.lang import T, input, op, program, tensor
+from assay.core.index import Ix
+from assay.core.lang import E, T, const, fold, input, load_or_zero, op, program, tensor
 from assay.core.operators import Operator
 from assay.core.operators.samples import Like, like
 from assay.core.row import TABLE
@@ -104,6 +106,26 @@ def _of_chain(seed: int) -> Wrong | None:
         return None
     found = _compared(at)
     return found and (found[0], f"chain {seed} ({', '.join(c.names)}): {found[1]}")
+
+
+def _of_windows(seed: int) -> Wrong | None:
+    """Sums, or maxima, over windows of any stride and dilation, some of them beyond the ends."""
+    rng = random.Random(seed)
+    stride, dilation, taps, before, count = rng.randint(1, 6), rng.randint(1, 6), rng.randint(2, 6), rng.choice((0, 0, 3)), 7
+    length = stride * (count - 1) + dilation * (taps - 1) + 1 - before + rng.randint(0, 2)
+    x, w = input("x", (max(length, 2),), dt.f64), input("w", (taps,), dt.f64)
+    largest = bool(rng.randint(0, 1))
+
+    def window(i: Ix) -> E:
+        def step(a: E, k: Ix) -> E:
+            read = load_or_zero(x, stride * i + dilation * k - before)
+            return op("max", a, read * w[k]) if largest else op("fma", read, w[k], a)
+
+        return fold(taps, const(-math.inf if largest else 0, dt.f64), step)
+
+    at = point(program([x, w], [tensor((count,), window)]), [like(t.shape[0], dtype=dt.f64) for t in (x, w)], seed, RANGES[2])
+    found = None if at is None else _compared(at)
+    return found and (found[0], f"windows of stride {stride}, dilation {dilation}: {found[1]}")
 
 
 def _operator(seed: int) -> tuple[Operator, Point, float] | None:
@@ -250,5 +272,5 @@ def _near(a: Array, b: Array) -> bool:
 
 
 QUESTIONS: tuple[Callable[[int], Wrong | None], ...] = (
-    _of_chain, _of_operator, _of_halves, _of_engine, _of_chain, _of_operator, _of_graph, _of_stale,
+    _of_chain, _of_operator, _of_halves, _of_engine, _of_chain, _of_operator, _of_graph, _of_stale, _of_windows,
 )  # fmt: skip

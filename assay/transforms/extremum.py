@@ -58,10 +58,10 @@ def extremum(node: E, c: Cotangent, frame: Frame, emit: Emit) -> Given | None:
         return None
     at = tabulated(_first(loops, op("eq", term, result)), frame.scope)
     there: Environment = dict(zip(loops, _digits(as_index(at), [v.n for v in loops]), strict=True))
-    for e, d, scope in emitted:
+    for e, given, scope in emitted:
         t, _ = e.attr
         moved = substitute_all(tuple(map(index, e.attr[1])), there)
-        value, *guards = substitute_all(d.parts[-1:] + d.guards, there)
+        value, *guards = substitute_all((given.value, *given.guards), there)
         read = (load if e.op == "load" else load_or_zero)(t, *moved)
         emit(read, Cotangent((), value).under(*guards), tuple(v for v in scope if v not in there))
     return []

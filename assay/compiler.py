@@ -46,10 +46,10 @@ from assay.frontends.signature import (
     describe_symbolic,
     dictionary_keys,
     difference,
+    further,
     independent,
     leaf_signature,
     refuse_hidden_sharing,
-    sharing,
 )
 from assay.frontends.tensor import Tensor, wrap
 from assay.frontends.value import STATE
@@ -173,14 +173,14 @@ class Compiled:
             if self.dynamic and independent(tensors):
                 return self._entry_for_sizes(key, tensors, leaves, args, kwargs)
             found: Any = self.entries.get(key)
-            if found is not None and found.mutates:
-                key = (*key, sharing(found.captured, tensors))
+            if found is not None and found.more:
+                key = (*key, further(found.captured, tensors))
                 found = self.entries.get(key)
             if found is None:
                 found = self._compile(args, kwargs, leaf_names(self.function, args, kwargs), leaves, tensors)
                 self.entries.setdefault(key[:2], found)
-                if found.mutates:
-                    self.entries[(*key[:2], sharing(found.captured, tensors))] = found
+                if found.more:
+                    self.entries[(*key[:2], further(found.captured, tensors))] = found
             return found
 
     def _entry_for_sizes(self, key: Any, tensors: list[Tensor], leaves: list[Any], args: tuple[Any, ...],

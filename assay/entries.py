@@ -28,6 +28,7 @@ from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
+from assay.frontends.derived import active
 from assay.frontends.dynamic import Sizes
 from assay.frontends.joint import joint_of_graph
 from assay.frontends.partitioned import Derivatives, PartitionedOperator
@@ -83,8 +84,10 @@ class Entry:
     def __post_init__(self) -> None:
         c = self.captured
         self.mutates = bool(c.changed)
-        self.bound = [(s.index, None if s.kind == "argument" else s.memory(())) for s in c.sources if s.kind != "storage"]
-        plain = not c.changed and all(a is None or a.flags.c_contiguous for _, a in self.bound)
+        self.more = self.mutates or c.leaves is not None  # the key has a further part
+        self.bound = [(s.index, None if s.kind == "argument" else s.memory(())) for s in c.sources
+                      if s.kind not in ("storage", "gradient")]  # fmt: skip
+        plain = not c.changed and c.leaves is None and all(a is None or a.flags.c_contiguous for _, a in self.bound)
         self.fast = plain and all(o.kind == "result" and not o.chain for o in c.outputs)
         self.in_order = [k for k, _ in self.bound] == list(range(len(self.described)))
         self.single = self.fast and c.structure == LEAF
@@ -110,8 +113,16 @@ class Entry:
             results = list(self.executable([np.ascontiguousarray(a) if a.ndim else a for a in arrays]))
             for target, value in zip(c.changed, results, strict=False):
                 _write(target, tensors, value)
+        return self._finished(results[cut:], tensors)
+
+    def _finished(self, results: Sequence[np.ndarray | Value], tensors: Sequence[Tensor]) -> Any:
+        """What the call returns, made of the results of the program; leaves get their gradients."""
+        c = self.captured
         cells: dict[int, Cell] = {}
-        return optree.tree_unflatten(c.structure, [_output(o, results[cut:], cells, tensors) for o in c.outputs])
+        made = [_output(o, results, cells, tensors) for o in c.outputs]
+        for source, o in c.gradients:
+            source.leaf(tensors).grad = _output(o, results, cells, tensors)
+        return optree.tree_unflatten(c.structure, made)
 
     # -------------------------------------------------------------------------------------------- derivatives
 
@@ -149,14 +160,15 @@ class Entry:
         Raises Unsupported where the function called a Function of the user, whose backward the program does not know.
         """
         c = self.captured
-        if c.functions:
+        values = [self._value(s, tensors) for s in c.sources]
+        wanted = tuple([k for k, v in enumerate(values) if is_annotated(v)])
+        if c.functions and active(self.operator.fixed, wanted):
             raise Unsupported(
                 f"{quoted()}  the compiled function calls {', '.join(c.functions)}, whose backward is Python and not part of "
                 "the program; call the function without compile where gradients are wanted, or compile the parts around it"
             )
         with _updates(c.changed, tensors):
-            values = [self._value(s, tensors) for s in c.sources]
-            refuse_lost_history(self.graph, [k for k, v in enumerate(values) if is_annotated(v)])
+            refuse_lost_history(self.graph, wanted)
             made = process(self.operator, tuple(values))
             results = list(made) if isinstance(made, tuple) else [made]
             for target, value, (place, end) in zip(c.changed, results, c.graph.epilogue, strict=False):
@@ -164,8 +176,7 @@ class Entry:
                     _write(target, tensors, value.array)
                 else:
                     _handle(target, tensors).write(value, "a compiled function")
-        cells: dict[int, Cell] = {}
-        return optree.tree_unflatten(c.structure, [_output(o, results[len(c.changed) :], cells, tensors) for o in c.outputs])
+        return self._finished(results[len(c.changed) :], tensors)
 
     def _value(self, s: Source, tensors: Sequence[Tensor]) -> Value:
         """What an input of the program is at a call, as a value that levels may know something of."""
@@ -258,6 +269,8 @@ def _handle(s: Source, tensors: Sequence[Tensor]) -> Tensor:
     """The tensor that an input of the program is at a call."""
     if s.kind == "argument":
         return tensors[s.index]
+    if s.kind == "gradient":
+        return s.leaf(tensors).grad
     cell = s.storage(tensors)
     assert cell is not None
     return Tensor(cell)

@@ -117,6 +117,19 @@ class Leaf(Node):
         return "<leaf>"
 
 
+class Outer(Node):
+    """What stands in a capture for the history that a tensor has outside: a gradient may be asked for, but not go through it."""
+
+    __slots__ = ()
+
+    def __init__(self, level: Autograd) -> None:
+        super().__init__(level, (), 1)
+
+    @property
+    def name(self) -> str:
+        return "a history from outside of the captured function"
+
+
 class CallNode(Node):
     """A call of an operator: `wanted` are the tensor arguments with a gradient, `given` the results that depend on them."""
 
@@ -291,6 +304,16 @@ AUTOGRAD = Autograd()
 everywhere(AUTOGRAD)
 
 
+class GradientsInside(BaseException):
+    """Told to a capture that had no level of reverse mode: the function asks for gradients, or whether there are any."""
+
+
+def check_level() -> None:
+    """Raises GradientsInside in a capture that records no history: it starts again with one that does."""
+    if STATE.trace is not None and AUTOGRAD not in STATE.stack:
+        raise GradientsInside
+
+
 # ------------------------------------------------------------------------------------------------ the way back
 
 
@@ -316,12 +339,20 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
         before = slots[k]
         slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)
 
+    captured = level is AUTOGRAD and STATE.trace is not None and not create_graph  # gradients are constants at the call too
     with muted(STATE.muted - {level} if create_graph else STATE.muted | {level}):
         for edge, cotangent in seeds:
             give(edge, cotangent)
         while heap:
             _, node = heapq.heappop(heap)
             slots = pending.pop(node)
+            if ends is None and type(node) is Outer:
+                raise BackwardError(
+                    f"{source.quoted()}  backward() inside of a captured function would leave it, through the history that "
+                    "one of its tensors has outside; detach() that tensor first, or call backward() on the result outside"
+                )
+            if captured and (node.hooks or node.retained):
+                slots = [None if g is None else apply_by_name("detach", g) for g in slots]
             _run_hooks(node, slots)
             for k, cotangent in enumerate(slots):
                 if cotangent is not None and (type(node) is Leaf if ends is None else (node, k) in ends):
@@ -334,7 +365,14 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
                 for edge, cotangent in zip(node.edges, gradients, strict=True):
                     if edge is not None and cotangent is not None:
                         give(edge, cotangent)
+        if captured:
+            found = {edge: apply_by_name("detach", g) for edge, g in found.items()}
     return found
+
+
+def is_gone(node: Node) -> bool:
+    """Whether going back through the node would be an error, since what some call had saved was let go."""
+    return any(getattr(n, "saved", n) is None or getattr(n, "ctx", n) is None for n in _reached([node]))
 
 
 def _reached(nodes: Iterable[Node]) -> set[Node]:
@@ -412,13 +450,17 @@ __all__ = [
     "BackwardError",
     "CallNode",
     "Edge",
+    "GradientsInside",
     "Leaf",
     "Node",
+    "Outer",
     "RuleNode",
     "Saved",
+    "check_level",
     "check_like",
     "differentiate",
     "edge_of",
+    "is_gone",
     "make_leaf",
     "twin",
 ]  # fmt: skip

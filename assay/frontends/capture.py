@@ -19,13 +19,26 @@ from typing import Any
 import numpy as np
 import optree
 
+from assay.core.errors import Unsupported
 from assay.core.graph import Graph, Node
 from assay.core.index import is_symbolic
+from assay.frontends.autograd import AUTOGRAD, GradientsInside, Leaf, Outer, is_gone, make_leaf
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
 from assay.frontends.layout import overlaps
 from assay.frontends.tensor import Tensor
-from assay.frontends.value import Abstract, Decompose, Trace, Value, abstract, interpreters, muted, process
+from assay.frontends.value import (
+    STATE,
+    Abstract,
+    Decompose,
+    Interpreter,
+    Trace,
+    Value,
+    abstract,
+    interpreters,
+    muted,
+    process,
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,7 @@ class Source:
 
     argument  the tensor argument `index`            storage   the whole storage of the tensor argument `index`
     outside   the storage `cell`, met elsewhere      constant  the elements `array`
+    gradient  the .grad of the tensor argument `index`, or of what is in `cell`
     """
 
     kind: str
@@ -43,14 +57,27 @@ class Source:
 
     def storage(self, tensors: Sequence[Tensor]) -> Cell | None:
         """The storage at a call with these tensor arguments; None for a constant."""
+        if self.kind == "gradient":
+            return self.leaf(tensors).grad.cell
         return tensors[self.index].cell if self.kind in ("argument", "storage") else self.cell
 
     def memory(self, tensors: Sequence[Tensor]) -> np.ndarray:
         """The array at a call with these tensor arguments."""
+        if self.kind == "gradient":
+            return self.leaf(tensors).grad.value.array
         if self.kind == "argument":
             return tensors[self.index].value.array  # type: ignore[return-value]
         cell = self.storage(tensors)
         return self.array if cell is None else cell.array  # type: ignore[return-value]
+
+
+    def leaf(self, tensors: Sequence[Tensor]) -> Leaf:
+        """The leaf that the tensor is at a call with these tensor arguments."""
+        return self.value(tensors).meta[AUTOGRAD][0]
+
+    def value(self, tensors: Sequence[Tensor]) -> Value:
+        """The tensor whose gradient it is about, at a call."""
+        return tensors[self.index].value if self.cell is None else self.cell.value
 
 
 @dataclass(frozen=True)
@@ -74,6 +101,8 @@ class Captured:
     """A captured call: the graph, what its inputs, its epilogue (`changed`) and the leaves of its result are at a call.
 
     `functions`: the user's own Functions that ran, whose backward the graph does not know.
+    `leaves`: of a function that asks for gradients itself (otherwise None), what it uses, with its state of `leaf_state`;
+    `gradients`: the leaves that get another .grad, and what that is.
     """
 
     graph: Graph
@@ -84,6 +113,8 @@ class Captured:
     grouped: bool
     outside: frozenset[Cell]
     functions: tuple[str, ...]
+    leaves: tuple[tuple[Source, Any], ...] | None = None
+    gradients: tuple[tuple[Source, Output], ...] = ()
 
 
 def is_tensor(x: Any) -> bool:
@@ -122,20 +153,49 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """
     leaves, structure = flatten(args, kwargs)
     handles = with_handles(leaves)
-    captured = _Capture(handles, grouped=False, shapes=shapes).run(f, structure)
+    inside = False
+    try:
+        captured = _Capture(handles, grouped=False, shapes=shapes).run(f, structure)
+    except GradientsInside:
+        if shapes is not None:
+            raise Unsupported(
+                "a function that calls backward() or autograd.grad is not captured for all sizes; compile it without dynamic, or "
+                "call backward() on its result"
+            ) from None
+        inside = True
+        captured = _Capture(handles, grouped=False, inside=True).run(f, structure)
     if captured.changed:
         cells = [h.cell for h in handles if isinstance(h, Tensor)]
         if len(set(cells)) < len(cells) or captured.outside & set(cells):
-            captured = _Capture(handles, grouped=True).run(f, structure)
+            captured = _Capture(handles, grouped=True, inside=inside).run(f, structure)
     return captured
+
+
+def leaf_state(v: Value) -> Any:
+    """What a function that asks for gradients may see of a tensor: whether it requires one, is a leaf, has a .grad.
+
+    The state is None without a gradient, else (is a leaf, has a .grad).
+    """
+    edge = v.meta.get(AUTOGRAD)
+    if edge is None or AUTOGRAD in STATE.muted:
+        return None if edge is None else "muted"
+    return type(edge[0]) is Leaf, type(edge[0]) is Leaf and edge[0].grad is not None
 
 
 class _Capture:
     """One run of the function on stand-ins."""
 
-    def __init__(self, handles: Sequence[Any], *, grouped: bool, shapes: Sequence[tuple[int, ...]] | None = None) -> None:
+    def __init__(self, handles: Sequence[Any], *, grouped: bool, shapes: Sequence[tuple[int, ...]] | None = None,
+                 inside: bool = False) -> None:  # fmt: skip
         self.level = Trace()
         self.grouped = grouped
+        self.inside = inside
+        self.muted = STATE.muted & {AUTOGRAD} if inside else frozenset[Interpreter]()
+        self.leaves: list[tuple[Source, Any]] = []
+        self.known: list[tuple[Source, Leaf, Tensor | None]] = []  # each leaf, and the .grad that it starts with
+        self.grads: dict[Cell, Node] = {}
+        if inside:
+            self.level.met = lambda cell, value: self._leaf(cell.value, value, Source("gradient", cell=cell))
         self.sources: dict[Node, Source] = {}
         self.stand_ins: dict[Cell, tuple[int, Node]] = {}  # of arguments: the first argument, its placeholder
         self.given: list[Any] = []
@@ -155,19 +215,51 @@ class _Capture:
         value = abstract(shape, real.dtype, None if any(map(is_symbolic, shape)) else real.strides)
         node = self.level.placeholder(value, f"primals_{len(self.stand_ins) + 1}")
         self.sources[node] = source
+        if self.inside:
+            self._leaf(real, value, Source("gradient", source.index))
         cell = Cell(None, value, self.level)
         self.stand_ins[cell] = source.index, node
         return cell
 
+    def _leaf(self, real: Value, value: Value, source: Source) -> None:
+        """The value that stands for `real` requires a gradient where that does; a .grad that is there becomes an input."""
+        state = leaf_state(real)
+        self.leaves.append((source, state))
+        if state is None:
+            return
+        node: Node = real.meta[AUTOGRAD][0]
+        if not isinstance(node, Leaf):
+            value.meta[AUTOGRAD] = (Outer(AUTOGRAD), 0)
+            return
+        if node.hooks or node.after:
+            raise Unsupported(
+                "a captured function asks for gradients of a tensor that has hooks, which are Python and would run once only; "
+                "remove the hooks, or call backward() on the result outside"
+            )
+        leaf = make_leaf(value)
+        if node.grad is not None:
+            g = node.grad.value
+            stand_in = abstract(g.shape, g.dtype, g.strides)
+            place = self.level.placeholder(stand_in, f"grad_{len(self.grads) + 1}")
+            self.sources[place] = source
+            cell = Cell(None, stand_in, self.level)
+            self.grads[cell] = place
+            leaf.grad = Tensor(cell)
+        self.known.append((source, leaf, leaf.grad))
+
     def run(self, f: Callable[..., Any], structure: Any) -> Captured:
         """Capture f on the stand-ins."""
         level = self.level
-        with interpreters(Abstract(), level), muted(frozenset()):
+        stack = (Abstract(), level, AUTOGRAD) if self.inside else (Abstract(), level)
+        with interpreters(*stack), muted(self.muted):
             args, kwargs = optree.tree_unflatten(structure, self.given)
             leaves, shape = optree.tree_flatten(f(*args, **kwargs), none_is_leaf=True)
+            made = [(source, leaf.grad) for source, leaf, before in self.known if leaf.grad is not before]
             returned: list[Node] = []
-            outputs = self._outputs(leaves, returned)
+            with muted(self.muted | {AUTOGRAD}):
+                outputs = self._outputs([*map(_without_what_is_gone, leaves), *(g for _, g in made)], returned)
             inputs = {cell: node for cell, (_, node) in self.stand_ins.items()}
+            inputs.update(self.grads)
             inputs.update((level.cells[cell], node) for node, cell in level.outside.items())
             self.sources.update((node, Source("outside", cell=cell)) for node, cell in level.outside.items())
             epilogue = [(node, level.node(cell.value)) for cell, node in inputs.items() if cell.version]
@@ -178,7 +270,9 @@ class _Capture:
             graph,
             tuple(self.sources.get(n) or Source("constant", array=n.value) for n in graph.inputs),
             tuple(self.sources[place] for place, _ in graph.epilogue),
-            tuple(outputs), shape, self.grouped, frozenset(level.outside.values()), tuple(level.functions),
+            tuple(outputs[: len(leaves)]), shape, self.grouped, frozenset(level.outside.values()), tuple(level.functions),
+            tuple(self.leaves) if self.inside else None,
+            tuple((source, o) for (source, _), o in zip(made, outputs[len(leaves) :], strict=True)),
         )  # fmt: skip
 
     def _outputs(self, leaves: Sequence[Any], returned: list[Node]) -> list[Output]:
@@ -205,6 +299,12 @@ class _Capture:
                     returned.append(self.level.node(x.cell.value))
                 outputs.append(Output("result", position[x.cell], x.chain))
         return outputs
+
+
+def _without_what_is_gone(x: Any) -> Any:
+    """The tensor; a result that backward() has been through inside of the function has no history outside."""
+    edge = x.value.meta.get(AUTOGRAD) if isinstance(x, Tensor) and x.cell.owner is STATE.trace else None
+    return x.detach() if edge is not None and is_gone(edge[0]) else x
 
 
 def decompose(graph: Graph, basis: frozenset[str] = frozenset()) -> Graph:

@@ -164,6 +164,8 @@ def current(cell: Cell) -> Cell:
         outside = cell.value
         value = abstract(outside.shape, outside.dtype, outside.strides)
         trace.outside[trace.bind(value, outside.array)] = cell
+        if trace.met is not None:
+            trace.met(cell, value)
         found = trace.cells[cell] = Cell(None, value, trace)
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.frontends import dispatch, source
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, Node, check_like, differentiate, edge_of
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, Node, check_level, check_like, differentiate, edge_of
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import STATE, Value, apply_by_name, muted
 
@@ -60,6 +60,7 @@ def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | Non
     What the forward pass saved is let go on the way, unless retain_graph (by default: create_graph).  With create_graph
     the gradients have a history and can be differentiated again.
     """
+    check_level()
     outputs = _several(tensors)
     given = [None] * len(outputs) if grad_tensors is None else _several(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
@@ -111,6 +112,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     Raises BackwardError for an input that the outputs do not depend on, unless allow_unused (None stands for it then) or
     materialize_grads (zeros do), and for only_inputs=False: that is backward().
     """
+    check_level()
     if not only_inputs:
         raise BackwardError("only_inputs=False: backward() is what adds to the .grad of leaves")
     if is_grads_batched:

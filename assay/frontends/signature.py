@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import UserError
-from assay.frontends.capture import Captured, is_tensor
+from assay.frontends.capture import Captured, is_tensor, leaf_state
 from assay.frontends.creation import from_numpy
 from assay.frontends.tensor import Tensor
 
@@ -86,6 +86,14 @@ def sharing(captured: Captured, tensors: Sequence[Tensor]) -> Any:
         return ()
     views = tuple((tuple(link.key for link in t.chain), t.cell.array.shape) if k in shared else () for k, t in enumerate(tensors))  # type: ignore[union-attr]
     return (first, views, tuple(c in captured.outside for c in cells))
+
+
+def further(captured: Captured, tensors: Sequence[Tensor]) -> Any:
+    """What else the entry of a function depends on that changes arguments (`sharing`), or asks for gradients itself."""
+    found = sharing(captured, tensors) if captured.changed else ()
+    if captured.leaves is None:
+        return found
+    return found, tuple([leaf_state(s.value(tensors)) for s, _ in captured.leaves])
 
 
 def refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:

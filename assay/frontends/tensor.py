@@ -19,7 +19,7 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_like, make_leaf
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_level, check_like, make_leaf
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, is_annotated
@@ -161,7 +161,7 @@ class Tensor(Arithmetic):
     @property
     def requires_grad(self) -> bool:
         """Whether backward() gives it, or what it was computed from, a gradient."""
-        return AUTOGRAD in self.value.meta
+        return self._history() is not None
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
@@ -194,19 +194,19 @@ class Tensor(Arithmetic):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operator made it."""
-        edge = self.value.meta.get(AUTOGRAD)
+        edge = self._history()
         return edge is None or type(edge[0]) is Leaf
 
     @property
     def grad_fn(self) -> Any:
         """The node of the recorded operator that made it; None for a leaf."""
-        edge = self.value.meta.get(AUTOGRAD)
+        edge = self._history()
         return None if edge is None or type(edge[0]) is Leaf else edge[0]
 
     @property
     def grad(self) -> Tensor | None:
         """What backward() has added up for this leaf (or, after retain_grad(), found for this result); None: nothing."""
-        edge = self.value.meta.get(AUTOGRAD)
+        edge = self._history()
         if edge is None:
             return None
         node, k = edge
@@ -217,7 +217,7 @@ class Tensor(Arithmetic):
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
-        edge = self.value.meta.get(AUTOGRAD)
+        edge = self._history()
         if grad is not None:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"{source.quoted()}  .grad is a tensor or None, not {type(grad).__name__}")
@@ -290,8 +290,15 @@ class Tensor(Arithmetic):
         """How often the memory was written in place."""
         return current(self.cell).version
 
-    def _edge(self, what: str) -> Edge:
+    def _history(self) -> Edge | None:
+        """Where its gradient goes; a capture starts again with a level that knows it."""
         edge = self.value.meta.get(AUTOGRAD)
+        if edge is None and STATE.trace is not None:
+            check_level()
+        return edge
+
+    def _edge(self, what: str) -> Edge:
+        edge = self._history()
         if edge is None:
             raise BackwardError(f"{source.quoted()}  {what} of a tensor that does not require a gradient")
         return edge

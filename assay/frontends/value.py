@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -187,7 +187,8 @@ class Trace(Interpreter):
     """Records every operator that reaches it, as nodes of a graph.
 
     `cells` holds, for each mutable cell from outside, the cell that stands for it during the capture; `outside`, for each
-    placeholder that the function found elsewhere, the cell it is bound to; `functions`, the Functions of the user that ran.
+    placeholder that the function found elsewhere, the cell it is bound to; `functions`, the Functions of the user that ran;
+    `met(cell, value)` is told of each such cell and the value that stands for it.
     Where it is muted, as no_grad asks, the results are constants for derivatives: each goes through detach.
     """
 
@@ -198,6 +199,7 @@ class Trace(Interpreter):
         self.cells: dict[Any, Any] = {}
         self.outside: dict[Node, Any] = {}
         self.functions: list[str] = []
+        self.met: Callable[[Any, Value], None] | None = None
 
     def placeholder(self, value: Value, name: str) -> Node:
         """A new input of the graph that stands for `value`."""

@@ -1,0 +1,202 @@
+"""backward() and autograd.grad inside of a compiled function: its gradients are part of the program, with eager's bits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import assay
+import assay.nn.functional as F
+from assay.autograd import BackwardError, Function, grad
+from assay.core.errors import Unsupported
+
+t = assay.tensor
+
+
+def loss(x: Any, y: Any, w: Any, b: Any) -> Any:
+    return (F.gelu(x @ w + b).tanh() - y).square().sum()
+
+
+def train(x: Any, y: Any, w: Any, b: Any) -> Any:
+    value = loss(x, y, w, b)
+    value.backward()
+    with assay.no_grad():
+        for p in (w, b):
+            p -= 0.1 * p.grad
+            p.grad = None
+    return value.detach()
+
+
+def accumulate(x: Any, y: Any, w: Any, b: Any) -> None:
+    loss(x, y, w, b).backward()
+
+
+def twice(x: Any, y: Any, w: Any, b: Any) -> Any:
+    value = loss(x, y, w, b)
+    value.backward(retain_graph=True, inputs=[w])
+    value.backward()
+    return w.grad * 2
+
+
+def gradients(x: Any, y: Any, w: Any, b: Any) -> Any:
+    h = x @ w
+    return grad((h.sin() * h + b).sum(), [h, b, w])
+
+
+def penalty(x: Any, y: Any, w: Any, b: Any) -> Any:
+    """Differentiated again, at the call too."""
+    value = loss(x, y, w, b)
+    (g,) = grad(value, w, create_graph=True)
+    return value + (g * g).sum()
+
+
+def with_dropout(x: Any, y: Any, w: Any, b: Any) -> Any:
+    h = F.dropout(x @ w, 0.5)
+    h.retain_grad()
+    (h * h).sum().backward()
+    return h.grad
+
+
+def its_own_leaf(x: Any, y: Any, w: Any, b: Any) -> Any:
+    v = assay.ones(4, requires_grad=True)
+    (x * v).exp().sum().backward()
+    return v.grad
+
+
+class Twice(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 5  # on purpose
+
+
+def a_function_of_the_user(x: Any, y: Any, w: Any, b: Any) -> Any:
+    (Twice.apply(w) * w.detach()).sum().backward()
+
+
+def inside_of_func(x: Any, y: Any, w: Any, b: Any) -> Any:
+    h = assay.func.grad(lambda w: loss(x, y, w, b))(w)
+    return grad((h * h).sum(), w)[0]
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    train, accumulate, twice, gradients, penalty, with_dropout, its_own_leaf, a_function_of_the_user, inside_of_func,
+]  # fmt: skip
+
+
+def run(f: Callable[..., Any], *, calls: int = 3) -> list[Any]:
+    """Results, parameters and gradients of some calls in a row."""
+    assay.manual_seed(0)
+    x, y = assay.randn(5, 4), assay.randn(5, 3)
+    w, b = assay.randn(4, 3, requires_grad=True), assay.randn(3, requires_grad=True)
+    found: list[Any] = []
+    for _ in range(calls):
+        made = f(x, y, w, b)
+        if isinstance(made, assay.Tensor) and made.requires_grad:
+            made.sum().backward()
+        results = made if isinstance(made, tuple) else (made,)
+        found.append([r if r is None else r.tolist() for r in (*results, w, b, w.grad, b.grad)])
+        assert w.is_leaf
+        assert b.is_leaf
+    return found
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_the_bits_are_eagers(f: Callable[..., Any]) -> None:
+    assert run(assay.compile(f, backend="reference")) == run(f)
+
+
+@pytest.mark.cpp
+@pytest.mark.parametrize("f", [train, penalty], ids=lambda f: f.__name__)
+def test_compiled_by_g(f: Callable[..., Any]) -> None:
+    assert run(assay.compile(f)) == run(f)
+
+
+def test_parameters_that_the_function_finds_elsewhere() -> None:
+    def made() -> tuple[Any, Any]:
+        assay.manual_seed(1)
+        x, w = assay.randn(5, 4), assay.randn(4, 4, requires_grad=True)
+
+        def step() -> Any:
+            value = (x @ w).sin().sum()
+            value.backward()
+            with assay.no_grad():
+                w.sub_(0.1 * w.grad)
+            return value.detach()
+
+        return step, w
+
+    results: list[Any] = []
+    for compiled in (False, True):
+        step, w = made()
+        g = assay.compile(step, backend="reference") if compiled else step
+        results.append([])
+        for k in range(4):
+            if k == 2:
+                w.grad = None
+            results[-1].append((g().tolist(), w.tolist(), w.grad.tolist()))
+    assert results[0] == results[1]
+    assert g.cache_info().entries == 2  # with and without a gradient that is there
+
+
+def test_each_state_of_the_arguments_has_an_entry() -> None:
+    g = assay.compile(lambda x, w: grad((x * w).sum(), [v for v in (x, w) if v.requires_grad]), backend="reference")
+    x, w = t([2.0]), t([3.0], requires_grad=True)
+    assert [d.tolist() for d in g(x, w)] == [[2.0]]
+    assert [d.tolist() for d in g(x.clone().requires_grad_(), w)] == [[3.0], [2.0]]
+    assert [d.tolist() for d in g(x, w)] == [[2.0]]
+    assert g.cache_info().entries == 2
+    with assay.no_grad(), pytest.raises(BackwardError, match=r"input 0, f32\[1\], does not require a gradient|history"):
+        g(x, w)
+
+
+def test_a_result_that_was_gone_through_has_no_history() -> None:
+    def f(w: Any) -> Any:
+        y = (w * w).sum()
+        y.backward()
+        return y, (w * 3).sum()
+
+    w = t([2.0], requires_grad=True)
+    y, z = assay.compile(f, backend="reference")(w)
+    assert not y.requires_grad
+    z.backward()
+    assert w.grad.tolist() == [4.0 + 3.0]
+
+
+def test_what_is_refused() -> None:
+    def f(x: Any) -> Any:
+        (x * x).sum().backward()
+        return x
+
+    w = t([2.0], requires_grad=True)
+    with pytest.raises(BackwardError, match=r"\(x \* x\)\.sum\(\)\.backward\(\)\n.*would leave it, through the history"):
+        assay.compile(f, backend="reference")(w * 2)
+    with pytest.raises(Unsupported, match="not captured for all sizes; compile it without dynamic"):
+        assay.compile(f, backend="reference", dynamic=True)(t([1.0, 2.0], requires_grad=True))
+    w.register_hook(lambda g: g)
+    with pytest.raises(Unsupported, match="a tensor that has hooks"):
+        assay.compile(f, backend="reference")(w)
+    with pytest.raises(BackwardError, match="has no history to go back through"):
+        assay.compile(f, backend="reference")(t([1.0]))
+    assert w.grad is None
+
+
+def test_a_graph_shows_it() -> None:
+    graph = str(assay.trace(lambda w: grad((w @ w).sum(), w)[0], assay.ones(3, 3, requires_grad=True)))
+    assert "expand" in graph
+    assert "matmul" in graph
+
+
+def test_what_a_function_asks_of_its_arguments_is_true() -> None:
+    def f(x: Any) -> Any:
+        return x * 2 if x.requires_grad and x.is_leaf and x.grad is None else x * 3
+
+    g = assay.compile(f, backend="reference")
+    w = t([1.0], requires_grad=True)
+    assert [v.item() for v in (g(t([1.0])), g(w), g(w * 1), g(t([1.0])))] == [3.0, 2.0, 3.0, 3.0]
+    g(w).sum().backward()
+    assert w.grad.tolist() == [2.0]
+    assert g(w).item() == 3.0

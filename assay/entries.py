@@ -11,6 +11,7 @@ Which entry a call gets, and when one is compiled, is decided in compiler.py.
 from __future__ import annotations
 
 import copy
+import functools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -26,6 +27,7 @@ from assay.core.graph import Graph, map_nodes
 from assay.core.lang import Program, requires
 from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
+from assay.frontends.autograd import Autograd
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell
 from assay.frontends.derived import active
@@ -35,7 +37,7 @@ from assay.frontends.partitioned import Derivatives, PartitionedOperator
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.unseen import is_unseen, refuse_lost_history
-from assay.frontends.value import Value, abstract, is_annotated, process
+from assay.frontends.value import Value, abstract, is_annotated, live_levels, process
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage
@@ -152,21 +154,31 @@ class Entry:
             return lambda arrays: found([np.ascontiguousarray(a) if a.ndim else a for a in arrays])
 
         settings = replace(self.derivatives, build=backend)
+        history = self.captured.history
+        if history is not None:  # a derivative of the user's backward would not be the user's
+            settings = replace(settings, max_order=1)
+            joint = functools.partial(history.joint, graph, p)
+            return PartitionedOperator(graph.name, p, settings, joint=joint)
         return PartitionedOperator(graph.name, p, settings, joint=lambda wanted, given: joint_of_graph(graph, p, wanted, given))
 
     def recorded(self, tensors: Sequence[Tensor]) -> Any:
         """The call under the present stack, so that it is differentiated.
 
-        Raises Unsupported where the function called a Function of the user, whose backward the program does not know.
+        Raises Unsupported for a Function of the user in it, in forward mode or for all sizes.
         """
         c = self.captured
         values = [self._value(s, tensors) for s in c.sources]
         wanted = tuple([k for k, v in enumerate(values) if is_annotated(v)])
+        if c.history is not None:
+            c.history.check(c.graph, self.operator.fixed, wanted)
         if c.functions and active(self.operator.fixed, wanted):
-            raise Unsupported(
-                f"{quoted()}  the compiled function calls {', '.join(c.functions)}, whose backward is Python and not part of "
-                "the program; call the function without compile where gradients are wanted, or compile the parts around it"
-            )
+            reverse = all(isinstance(lv, Autograd) for lv in live_levels() if any(lv in values[k].meta for k in wanted))
+            if c.history is None or not reverse:
+                what = "for all sizes has no gradient" if reverse else "has no forward derivative"
+                raise Unsupported(
+                    f"{quoted()}  the compiled function calls {', '.join(dict.fromkeys(c.functions))}, whose derivatives are "
+                    f"Python: compiled, it {what}; call it without compile there, or compile the parts around it"
+                )
         with _updates(c.changed, tensors):
             refuse_lost_history(self.graph, wanted)
             made = process(self.operator, tuple(values))

@@ -323,8 +323,7 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
 
     Takes the recorded calls from last to first.  `keep`: what they saved stays for another time.
     """
-    reached = _reached([edge[0] for edge, _ in seeds])
-    leads = None if wanted is None else _leading(reached, {node for node, _ in wanted})
+    leads = None if wanted is None else _leading(reached([edge[0] for edge, _ in seeds]), {node for node, _ in wanted})
     ends = None if wanted is None else set(wanted)
     found: dict[Edge, Value] = {}
     pending: dict[Node, list[Value | None]] = {}
@@ -372,10 +371,10 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
 
 def is_gone(node: Node) -> bool:
     """Whether going back through the node would be an error, since what some call had saved was let go."""
-    return any(getattr(n, "saved", n) is None or getattr(n, "ctx", n) is None for n in _reached([node]))
+    return any(getattr(n, "saved", n) is None or getattr(n, "ctx", n) is None for n in reached([node]))
 
 
-def _reached(nodes: Iterable[Node]) -> set[Node]:
+def reached(nodes: Iterable[Node]) -> set[Node]:
     """The nodes, and all those they depend on."""
     seen = set(nodes)
     todo = list(seen)
@@ -462,6 +461,7 @@ __all__ = [
     "edge_of",
     "is_gone",
     "make_leaf",
+    "reached",
     "twin",
 ]  # fmt: skip
 

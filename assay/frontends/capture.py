@@ -25,6 +25,7 @@ from assay.core.index import is_symbolic
 from assay.frontends.autograd import AUTOGRAD, GradientsInside, Leaf, Outer, is_gone, make_leaf
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
+from assay.frontends.history import History
 from assay.frontends.layout import overlaps
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import (
@@ -102,7 +103,7 @@ class Captured:
 
     `functions`: the user's own Functions that ran, whose backward the graph does not know.
     `leaves`: of a function that asks for gradients itself (otherwise None), what it uses, with its state of `leaf_state`;
-    `gradients`: the leaves that get another .grad, and what that is.
+    `gradients`: the leaves that get another .grad, and what that is; `history`: the way back, where Functions ran.
     """
 
     graph: Graph
@@ -115,6 +116,7 @@ class Captured:
     functions: tuple[str, ...]
     leaves: tuple[tuple[Source, Any], ...] | None = None
     gradients: tuple[tuple[Source, Output], ...] = ()
+    history: History | None = None
 
 
 def is_tensor(x: Any) -> bool:
@@ -153,7 +155,7 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """
     leaves, structure = flatten(args, kwargs)
     handles = with_handles(leaves)
-    inside = False
+    inside = own = False
     try:
         captured = _Capture(handles, grouped=False, shapes=shapes).run(f, structure)
     except GradientsInside:
@@ -164,10 +166,13 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
             ) from None
         inside = True
         captured = _Capture(handles, grouped=False, inside=True).run(f, structure)
+    if captured.functions and shapes is None:
+        own = True
+        captured = _Capture(handles, grouped=False, inside=inside, own=True).run(f, structure)
     if captured.changed:
         cells = [h.cell for h in handles if isinstance(h, Tensor)]
         if len(set(cells)) < len(cells) or captured.outside & set(cells):
-            captured = _Capture(handles, grouped=True, inside=inside).run(f, structure)
+            captured = _Capture(handles, grouped=True, inside=inside, own=own).run(f, structure)
     return captured
 
 
@@ -186,16 +191,17 @@ class _Capture:
     """One run of the function on stand-ins."""
 
     def __init__(self, handles: Sequence[Any], *, grouped: bool, shapes: Sequence[tuple[int, ...]] | None = None,
-                 inside: bool = False) -> None:  # fmt: skip
+                 inside: bool = False, own: bool = False) -> None:  # fmt: skip
         self.level = Trace()
+        self.history = History(self.level) if own else None
         self.grouped = grouped
         self.inside = inside
         self.muted = STATE.muted & {AUTOGRAD} if inside else frozenset[Interpreter]()
         self.leaves: list[tuple[Source, Any]] = []
         self.known: list[tuple[Source, Leaf, Tensor | None]] = []  # each leaf, and the .grad that it starts with
         self.grads: dict[Cell, Node] = {}
-        if inside:
-            self.level.met = lambda cell, value: self._leaf(cell.value, value, Source("gradient", cell=cell))
+        if inside or own:
+            self.level.met = lambda cell, value: self._known_as(cell.value, value, Source("gradient", cell=cell))
         self.sources: dict[Node, Source] = {}
         self.stand_ins: dict[Cell, tuple[int, Node]] = {}  # of arguments: the first argument, its placeholder
         self.given: list[Any] = []
@@ -215,11 +221,17 @@ class _Capture:
         value = abstract(shape, real.dtype, None if any(map(is_symbolic, shape)) else real.strides)
         node = self.level.placeholder(value, f"primals_{len(self.stand_ins) + 1}")
         self.sources[node] = source
-        if self.inside:
-            self._leaf(real, value, Source("gradient", source.index))
+        self._known_as(real, value, Source("gradient", source.index))
         cell = Cell(None, value, self.level)
         self.stand_ins[cell] = source.index, node
         return cell
+
+    def _known_as(self, real: Value, value: Value, source: Source) -> None:
+        """What the levels of the capture know of the value that stands for `real`."""
+        if self.history is not None:
+            self.history.leaf(value)
+        if self.inside:
+            self._leaf(real, value, source)
 
     def _leaf(self, real: Value, value: Value, source: Source) -> None:
         """The value that stands for `real` requires a gradient where that does; a .grad that is there becomes an input."""
@@ -250,7 +262,11 @@ class _Capture:
     def run(self, f: Callable[..., Any], structure: Any) -> Captured:
         """Capture f on the stand-ins."""
         level = self.level
-        stack = (Abstract(), level, AUTOGRAD) if self.inside else (Abstract(), level)
+        stack: list[Interpreter] = [Abstract(), level]
+        if self.history is not None:
+            stack.append(self.history.own)
+        if self.inside:
+            stack.append(AUTOGRAD)
         with interpreters(*stack), muted(self.muted):
             args, kwargs = optree.tree_unflatten(structure, self.given)
             leaves, shape = optree.tree_flatten(f(*args, **kwargs), none_is_leaf=True)
@@ -262,10 +278,12 @@ class _Capture:
             inputs.update(self.grads)
             inputs.update((level.cells[cell], node) for node, cell in level.outside.items())
             self.sources.update((node, Source("outside", cell=cell)) for node, cell in level.outside.items())
-            epilogue = [(node, level.node(cell.value)) for cell, node in inputs.items() if cell.version]
+            epilogue = [(node, self._node(cell.value)) for cell, node in inputs.items() if cell.version]
         name = getattr(f, "__name__", "f")
         name = name if name.isidentifier() else "f"
-        graph = Graph(level.inputs, level.nodes, returned, epilogue, name).without_dead_code()
+        graph = Graph(level.inputs, level.nodes, returned, epilogue, name)
+        if self.history is None:  # otherwise the way back may read what the way there does not
+            graph = graph.without_dead_code()
         return Captured(
             graph,
             tuple(self.sources.get(n) or Source("constant", array=n.value) for n in graph.inputs),
@@ -273,7 +291,15 @@ class _Capture:
             tuple(outputs[: len(leaves)]), shape, self.grouped, frozenset(level.outside.values()), tuple(level.functions),
             tuple(self.leaves) if self.inside else None,
             tuple((source, o) for (source, _), o in zip(made, outputs[len(leaves) :], strict=True)),
+            self.history,
         )  # fmt: skip
+
+    def _node(self, value: Value) -> Node:
+        """The node of a result."""
+        node = self.level.node(value)
+        if self.history is not None:
+            self.history.result(node, value)
+        return node
 
     def _outputs(self, leaves: Sequence[Any], returned: list[Node]) -> list[Output]:
         """What each leaf of the result is; the values that the graph has to return are appended to `returned`.
@@ -292,11 +318,11 @@ class _Capture:
                 outputs.append(Output("outside", value=Tensor(x.cell, x.chain)))
             elif sharing[x.cell] == 1 and not overlaps(x.value.shape, x.value.strides):
                 outputs.append(Output("result", len(returned)))
-                returned.append(self.level.node(x.value))
+                returned.append(self._node(x.value))
             else:
                 if x.cell not in position:
                     position[x.cell] = len(returned)
-                    returned.append(self.level.node(x.cell.value))
+                    returned.append(self._node(x.cell.value))
                 outputs.append(Output("result", position[x.cell], x.chain))
         return outputs
 

@@ -474,13 +474,6 @@ def test_constants_and_writes_of_a_compiled_function(backend: str) -> None:
         assert x.grad.tolist() == [2 * 3 * 1 + 1 + 4.0, 2 * 3 * 2 + 2 + 4.0]
 
 
-def test_a_function_of_the_user_inside_of_a_compiled_one() -> None:
-    g = assay.compile(lambda x: Exp.apply(x), backend="reference")
-    assert np.allclose(g(t([0.0])).numpy(), [1.0])
-    with pytest.raises(assay.Unsupported, match="calls Exp, whose backward is Python"):
-        g(leaf(0.0))
-
-
 def test_dropout_goes_back_by_the_mask_that_it_drew() -> None:
     """The state that a draw reads is advanced in place right after it; the way back has the state as it was."""
     x = leaf(*[1.0] * 64)

@@ -1,0 +1,90 @@
+"""The way back of a captured function that calls Functions of the user: their backward is Python, so the capture keeps it.
+
+    History(trace)      a level of reverse mode above the trace, of which all inputs are leaves
+    .joint(graph, p, wanted, given)     the joint program: the way back runs under the same trace, through the user's backward
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from assay.core.errors import Unsupported
+from assay.core.graph import Graph, Node
+from assay.core.ieee import ieee
+from assay.core.lang import Program, const, recorded_requires, tensor
+from assay.frontends.autograd import Autograd, Edge, differentiate, make_leaf, reached
+from assay.frontends.derived import active, reaching
+from assay.frontends.value import Abstract, Trace, Value, abstract, interpreters, muted
+from assay.partition.joint import Joint, joint_from
+from assay.transforms.adjoint import cotangents_of
+
+
+class History:
+    """What a capture on the stack [Abstract, trace, own] remembers of inputs and results."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.own = Autograd()
+        self.leaves: dict[Node, Edge] = {}
+        self.results: dict[Node, Edge] = {}
+        self._lock = threading.Lock()
+
+    def leaf(self, value: Value) -> None:
+        """An input of the function."""
+        if value.dtype.is_float:
+            self.leaves[value.meta[self.trace]] = make_leaf(value, self.own), 0
+
+    def result(self, node: Node, value: Value) -> None:
+        """A result of it."""
+        if self.own in value.meta:
+            self.results[node] = value.meta[self.own]
+
+    def check(self, graph: Graph, p: Program, wanted: tuple[int, ...]) -> None:
+        """Raises Unsupported where a Function gives a gradient to what its forward does not depend on through floats."""
+        given = active(p, wanted)
+        through = reaching(p, wanted, given)
+        for k, r in enumerate(graph.results):
+            there = reached([self.results[r][0]]) if r in self.results else set[Any]()
+            leaves = [self.leaves.get(graph.inputs[j]) for j in wanted if k not in given or j not in through]
+            if any(e is not None and e[0] in there for e in leaves):
+                raise Unsupported(
+                    f"a Function inside of the compiled {graph.name} gives a gradient to what its forward does not depend on "
+                    "through floats (a comparison, say); call the function without compile where gradients are wanted"
+                )
+
+    def joint(self, graph: Graph, p: Program, wanted: Sequence[int], given: Sequence[int]) -> Joint:
+        """Results of the graph, whose lowered program is `p`, and gradients of its inputs `wanted` for its results `given`."""
+        trace = self.trace
+        ends = [self.leaves.get(graph.inputs[k]) for k in wanted]
+        with self._lock, interpreters(Abstract(), trace, self.own), muted(frozenset()):
+            nodes, inputs, cells, outside = (copy.copy(x) for x in (trace.nodes, trace.inputs, trace.cells, trace.outside))
+            try:
+                seeds: list[tuple[Edge, Value]] = []
+                cotangents: list[Node] = []
+                for k in given:
+                    r = graph.results[k]
+                    seed = abstract(r.shape, r.dtype)
+                    cotangents.append(trace.placeholder(seed, f"tangents_{k}"))
+                    if r in self.results:
+                        seeds.append((self.results[r], seed))
+                found = differentiate(self.own, seeds, [e for e in ends if e is not None], keep=True, create_graph=False)
+                gradients = [found.get(e) if e is not None else None for e in ends]
+                returned = [trace.node(g) for g in gradients if g is not None]
+                if len(trace.inputs) > len(inputs) + len(cotangents):
+                    raise Unsupported(
+                        f"the backward of a Function inside of the compiled {graph.name} reads a tensor that forward does not: "
+                        "save it with ctx.save_for_backward, or compile the parts around it"
+                    )
+                back = Graph([*graph.inputs, *cotangents], trace.nodes, returned, (), graph.name)
+            finally:
+                trace.nodes, trace.inputs, trace.cells, trace.outside = nodes, inputs, cells, outside
+        with ieee(), recorded_requires():
+            starts = cotangents_of(p, given)
+            made = iter(back.run(lambda op, args: op.declared(*args), [*p.inputs, *starts]))
+            wrt = [next(made) if g is not None else None for g in gradients]
+            zeros = [tensor(p.inputs[k].shape, lambda *_, k=k: const(0, p.inputs[k].dtype)) for k in wanted]
+            places = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]
+            return joint_from(p, starts, [z if g is None else g for g, z in zip(wrt, zeros, strict=True)], changed=places)

@@ -62,9 +62,13 @@ class Hunters:
         self._usual = found["usual"]
         return tuple(found["control"])
 
-    def find(self, mutant: Mutant, known: Sequence[int | str] = (), *, seconds: float = SECONDS) -> Outcome:
-        """The outcome of a mutant; one whose process dies is caught, and so is one that does not end."""
-        limits = {part: LEAST + SLOWER * usual for part, usual in self._usual.items()}
+    def find(self, mutant: Mutant, known: Sequence[int | str] = (), *, seconds: float | None = None) -> Outcome:
+        """The outcome of a mutant; one whose process dies is caught, and so is one that does not end.
+
+        `seconds` is how long a check may take; by default it depends on how long it takes without a mutant.
+        """
+        limits = {part: LEAST + SLOWER * usual for part, usual in self._usual.items()} if seconds is None else {}
+        seconds = SECONDS if seconds is None else seconds
         found = self._ask({"name": mutant.name, "known": list(known), "seconds": seconds, "limits": limits})
         if "died" in found:
             hangs, at = found["died"] in HANG, found["at"]

@@ -159,11 +159,15 @@ class System:
         return False
 
     def eliminate(self) -> bool:
-        """Solve one equation for the variable of the largest range (a unit coefficient first); whether there was one."""
+        """Solve one equation for the variable of the largest range (a unit coefficient first); whether there was one.
+
+        A quotient of other variables of the sum is put into no other equation: there it would be a division again, which
+        into_digits opens with two new variables, and so on without an end.
+        """
         best: tuple[tuple[int, bool], int, Var, int] | None = None
         for n, e in enumerate(self.equations):
             for a, k in e.terms:
-                if type(a) is Var and a in self.live and self._alone(a, e):
+                if type(a) is Var and a in self.live and self._alone(a, e) and (abs(k) == 1 or not self._linked(a, e, k)):
                     key = (a.n, abs(k) == 1)
                     if best is None or key > best[0]:
                         best = key, n, a, k
@@ -250,6 +254,10 @@ class System:
     def _shared(self, v: Var) -> bool:
         """Whether more than one equation has the variable."""
         return sum(v in e.free for e in self.equations) > 1
+
+    def _linked(self, v: Var, e: Ix, k: int) -> bool:
+        """Whether `e` ties the variable to others of the sum, and another equation has it too."""
+        return self._shared(v) and self._depends(e - k * ix(v))
 
     def _alone(self, v: Var, e: Ix) -> bool:
         """Whether `v` occurs in the equation as a term and nowhere else."""

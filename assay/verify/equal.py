@@ -439,9 +439,11 @@ class Comparator:
         return body, c
 
     def _constant(self, e: E, c: Context) -> E | None:
-        """A load of what has one value everywhere, or of a view of such, as that value."""
-        while e.op in LOADS and is_view(e.attr[0]) and (seen := self.meaning(e, c)[0]) is not e:
+        """A load of what has one value everywhere, or at this index (a pad), or of a view of such, as that value."""
+        while e.op in LOADS and (seen := self.meaning(e, c)[0]) is not e and (is_view(e.attr[0]) or seen.op == "const"):
             e = seen
+        if e.op == "const":
+            return e
         if e.op in LOADS and not e.sized and not inputs(e.attr[0]) and (found := constant_of(e.attr[0])) is not None:
             (t, indices) = e.attr
             return found if all(c.within(i, 0, n - 1) for i, n in zip(indices, t.shape, strict=True)) else None

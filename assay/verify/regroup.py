@@ -319,7 +319,7 @@ class _Places:
         return sorted(range(len(self.fine)), key=lambda number: not self.by_indices[number])
 
     def tried(self, number: int) -> Iterator[Place]:
-        """By the indices; next after what is taken; the last; in lanes, as many as there are parts like it, or as are taken."""
+        """By the indices; in lanes where parts of its size are; next after what is taken; the last; in as many lanes as parts."""
         f = self.fine[number]
         for place in (*self.by_indices[number], *self._lanes(f)):
             if all(_apart(place.flat, f.loops, other.flat, self.fine[n].loops)
@@ -332,9 +332,10 @@ class _Places:
             taken = {n: place.flat for n, place in self.taken.items() if place.of == k}
             alike = sum(x.size == f.size for x in self.fine)  # with the rest, which may have the size of a lane
             steps = {alike, alike - 1, *(step for flat in taken.values() for _, step in flat.terms)}
+            lanes = [(lane, n) for n in sorted(steps) if 1 < n <= LANES and g.loops for lane in range(n)]
+            like = {step for n, flat in taken.items() if self.fine[n].size == f.size for _, step in flat.terms}
             starts = [(sum(self.fine[n].size for n in taken), 1), (g.size - f.size, 1)]
-            starts += [(lane, n) for n in sorted(steps) if 1 < n <= LANES and g.loops for lane in range(n)]
-            for first, step in starts:
+            for first, step in (*(s for s in lanes if s[1] in like), *starts, *(s for s in lanes if s[1] not in like)):
                 if 0 <= first and first + step * (f.size - 1) < g.size:
                     yield Place(k, digits(g.loops, first + step * own), first + step * own)
 

@@ -369,6 +369,15 @@ def test_gradients_are_proved_in_bounds(o: Operator) -> None:
 # ------------------------------------------------------------------------------------------------ errors
 
 
+def test_quotients_of_two_equations_end() -> None:
+    """Rows of 8 read with those of 7: the solution of one equation is a quotient in the other one."""
+    o = OPERATORS["scatter_reduce.two"]
+    sample = next(s for s in samples(o) if s[1] == 1 and tuple(s[3].shape) == (3, 8) and tuple(s[4:]) == ("amax", True))
+    found = [disagreement(point, wanted) for point, wanted in points(o, sample)]
+    assert found
+    assert not any(found)
+
+
 def test_errors() -> None:
     x, n = f64("x", 3), input("n", (3,), dt.i64)
     y = tensor((3,), lambda i: x[i] * 2)

@@ -167,6 +167,14 @@ GOOD = (
          "y[] = max(k:16) select(lt([k]:i64, 1:i64), x[k], 0x0p+0:f32)",
          "t[i:4] = max(k:4) select(lt([4*k + i]:i64, 1:i64), x[4*k + i], 0x0p+0:f32)\n"
          "y[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
+    pair("a maximum in lanes of which the last five are constant, fewer positions than lanes in each", "x: f32[3,40]",
+         "y[i:3] = max(k:40) select(le([k]:i64, [i]:i64), x[i,k], 0x0p+0:f32)",
+         "t[i:3,j:8] = max(k:5) select(le([j + 8*k]:i64, [i]:i64), x[i,j + 8*k], 0x0p+0:f32)\n"
+         "y[i:3] = max(max(max(t[i,0], t[i,4]), max(t[i,2], t[i,6])), max(max(t[i,1], t[i,5]), max(t[i,3], t[i,7])))"),
+    pair("a condition that reads a pad, which is a number there", "x: f32[2,3]",
+         "t[i:4,j:4] = select(and(lt([i]:i64, 2:i64), le(0:i64, [j - 1]:i64)), x[i,j - 1], -inf:f32)\n"
+         "y[] = select(lt(bitcast(t[0,0]):i32, 0:i32), neg(t[1,1]), t[1,1])",
+         "y[] = neg(x[1,0])"),
     pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
          "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("a maximum in lanes whose positions cannot be read off, with a rest", "x: f32[5,3]",

@@ -78,13 +78,16 @@ def msort(self: T) -> T:
 @operator("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
           samples=listed((like(5), 2, -1, True, True), (like(3, 4), 4, 0 - 1, False, True), (like(4, 3), 1, 0, True, True),
                          (like(3), 0, 0, True, True),
-                         (like(), 1, -1, True, True), *((like(6, dtype=d), 3, 0, True, True) for d in NUMBERS)))  # fmt: skip
+                         (like(), 1, -1, True, True), (like(), 0, -1, True, True), *((like(6, dtype=d), 3, 0, True, True) for d in NUMBERS)))  # fmt: skip
 def topk(self: T, k: int, dim: int, largest: bool, sorted: bool) -> tuple[T, T]:
-    """The k largest (or smallest) elements along dim in order, and where they stood; of equal elements the first ones."""
+    """The k largest (or smallest) elements along dim in order, and where they stood; of equal elements the first ones.
+
+    A number is itself, at 0, whatever k is.
+    """
     x, d = _with_axis(self), axis_of(dim, len(self.shape))
     if not 0 <= k <= x.shape[d]:
         raise UserError(f"k={k} of an axis of size {x.shape[d]}; allowed: 0..{x.shape[d]}")
-    order = _order(x, "topk", (k, d, largest), d, k)
+    order = _order(x, "topk", (k if self.shape else 1, d, largest), d, k if self.shape else 1)
     values = _read(x, order, d)
     return (values, order) if self.shape else (reindexed(values, ()), reindexed(order, ()))
 

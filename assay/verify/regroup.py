@@ -132,10 +132,16 @@ def digits(loops: Sequence[Var], p: Ix) -> dict[Var, Ix]:
 
 
 def _mentions(e: E, v: Var, accs: tuple[E, ...]) -> bool:
-    """Whether accumulators of an outer loop are read in `e`."""
-    from assay.core.lang import walk
-
-    return v in e.free and any(x in accs for x in walk((e,)))
+    """Whether the accumulators of the loop over `v` are read in `e`: those of an inner loop may have their names."""
+    todo, seen = [e], set[E]()
+    while todo:
+        x = todo.pop()
+        if x in accs:
+            return True
+        if x not in seen and v in x.free:
+            seen.add(x)
+            todo += x.args[: len(x.args) // 2] if x.op == "fold" and x.attr is v else x.args
+    return False
 
 
 def _by_position(q: Comparator, a: Flat, b: Flat, c: Context) -> Rule:

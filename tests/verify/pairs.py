@@ -175,6 +175,10 @@ GOOD = (
          "t[i:4,j:4] = select(and(lt([i]:i64, 2:i64), le(0:i64, [j - 1]:i64)), x[i,j - 1], -inf:f32)\n"
          "y[] = select(lt(bitcast(t[0,0]):i32, 0:i32), neg(t[1,1]), t[1,1])",
          "y[] = neg(x[1,0])"),
+    pair("a maximum in lanes with a rest, whose loop has the length of a loop in its terms", "x: f32[19], z: f32[3]",
+         "s[] = sum(k:3) z[k]\ny[] = max(k:19) div(s[], x[k])",
+         "t[i:4] = max(k:4) div(sum(l:3) z[l], x[4*k + i])\n"
+         "y[] = fold(k:3; a=max(max(t[0], t[2]), max(t[1], t[3]))) max(a, div(sum(l:3) z[l], x[k + 16]))"),
     pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
          "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("a maximum in lanes whose positions cannot be read off, with a rest", "x: f32[5,3]",

@@ -78,7 +78,8 @@ def msort(self: T) -> T:
 @operator("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
           samples=listed((like(5), 2, -1, True, True), (like(3, 4), 4, 0 - 1, False, True), (like(4, 3), 1, 0, True, True),
                          (like(3), 0, 0, True, True),
-                         (like(), 1, -1, True, True), (like(), 0, -1, True, True), *((like(6, dtype=d), 3, 0, True, True) for d in NUMBERS)))  # fmt: skip
+                         (like(), 1, -1, True, True), (like(), 0, -1, True, True),
+                         *((like(6, dtype=d), 3, 0, True, True) for d in NUMBERS)))  # fmt: skip
 def topk(self: T, k: int, dim: int, largest: bool, sorted: bool) -> tuple[T, T]:
     """The k largest (or smallest) elements along dim in order, and where they stood; of equal elements the first ones.
 

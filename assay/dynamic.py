@@ -18,7 +18,6 @@ from assay.core.index import Size, evaluate, is_symbolic
 from assay.core.lang import Program, bind
 from assay.core.sizes import Guard
 from assay.frontends.capture import Captured
-from assay.frontends.cell import Link
 from assay.frontends.derived import ProgramOperator
 from assay.frontends.dynamic import Dynamic, Sizes, capture_dynamic
 from assay.transforms.lower import lower
@@ -62,7 +61,7 @@ def at_sizes(captured: Captured, sizes: dict[str, int]) -> Captured:
     def value(x: Any) -> Any:
         return _value(x, sizes)
 
-    outputs = [replace(o, chain=tuple([Link(k.op, value(k.rest), k.output) for k in o.chain]), value=value(o.value))
+    outputs = [replace(o, chain=tuple([k.with_rest(value(k.rest)) for k in o.chain]), value=value(o.value))
                for o in captured.outputs]  # fmt: skip
     return replace(captured, outputs=tuple(outputs))
 

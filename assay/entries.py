@@ -29,7 +29,8 @@ from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
 from assay.frontends.autograd import Autograd
 from assay.frontends.capture import Captured, Output, Source
-from assay.frontends.cell import Cell
+from assay.frontends.cell import Cell, Chain
+from assay.frontends.cell import Link as ViewLink
 from assay.frontends.derived import active
 from assay.frontends.dynamic import Sizes
 from assay.frontends.joint import joint_of_graph
@@ -37,7 +38,7 @@ from assay.frontends.partitioned import Derivatives, PartitionedOperator
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.unseen import is_unseen, refuse_lost_history
-from assay.frontends.value import Value, abstract, is_annotated, live_levels, process
+from assay.frontends.value import STATE, Value, abstract, is_annotated, live_levels, process
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage
@@ -120,10 +121,11 @@ class Entry:
     def _finished(self, results: Sequence[np.ndarray | Value], tensors: Sequence[Tensor]) -> Any:
         """What the call returns, made of the results of the program; leaves get their gradients."""
         c = self.captured
-        cells: dict[int, Cell] = {}
-        made = [_output(o, results, cells, tensors) for o in c.outputs]
+        outputs = _Outputs(results, tensors)
+        made = [outputs.made(o) for o in c.outputs]
         for source, o in c.gradients:
-            source.leaf(tensors).grad = _output(o, results, cells, tensors)
+            source.leaf(tensors).grad = outputs.made(o)
+        outputs.show_views()
         return optree.tree_unflatten(c.structure, made)
 
     # -------------------------------------------------------------------------------------------- derivatives
@@ -288,14 +290,48 @@ def _handle(s: Source, tensors: Sequence[Tensor]) -> Tensor:
     return Tensor(cell)
 
 
-def _output(o: Output, results: Sequence[np.ndarray | Value], cells: dict[int, Cell], tensors: Sequence[Tensor]) -> Any:
-    if o.kind in ("static", "outside"):
-        return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
-    if o.kind == "result":
-        made = results[o.index]
-        cell = Cell(made.array, made) if isinstance(made, Value) else Cell(made)
-        return Tensor(cells.setdefault(o.index, cell), o.chain)
-    t = tensors[o.index]
-    if o.kind == "argument":
-        return Tensor(t.cell, t.chain + o.chain) if o.chain else t
-    return Tensor(t.cell, o.chain)
+class _Outputs:
+    """The tensors that a call returns; those that share a result share its memory."""
+
+    def __init__(self, results: Sequence[np.ndarray | Value], tensors: Sequence[Tensor]) -> None:
+        self.results, self.tensors = results, tensors
+        self.cells: dict[int, Cell] = {}
+        self.links: dict[ViewLink, ViewLink] = {}
+        self.views: list[Tensor] = []
+
+    def made(self, o: Output) -> Any:
+        """What one leaf of the result is."""
+        if o.kind in ("static", "outside"):
+            return copy.copy(o.value) if isinstance(o.value, np.ndarray | set | bytearray) else o.value  # each call its own
+        chain = tuple(map(self._link, o.chain))
+        if o.kind == "result":
+            if o.index not in self.cells:
+                made = self.results[o.index]
+                self.cells[o.index] = Cell(made.array, made) if isinstance(made, Value) else Cell(made)
+            view = Tensor(self.cells[o.index], chain)
+            if chain and view.cell.annotated:
+                self.views.append(view)
+            return view
+        t = self.tensors[o.index]
+        if o.kind == "argument":
+            return Tensor(t.cell, t.chain + chain) if chain else t
+        return Tensor(t.cell, chain)
+
+    def _link(self, link: ViewLink) -> ViewLink:
+        """A link of the capture, here: one object wherever it stands."""
+        found = self.links.get(link)
+        if found is None:
+            levels = frozenset(level for level in STATE.stack if isinstance(level, Autograd))
+            found = self.links[link] = link.called(levels)
+        return found
+
+    def show_views(self) -> None:
+        """Views of results with a history get theirs now, in the order in which the function made them, each from the one before:
+        so cotangents of what they share meet in the order of eager evaluation."""
+        known: dict[tuple[Cell, Chain], Value] = {}
+        parts = {(v.cell, v.chain[:n]): None for v in self.views for n in range(1, len(v.chain) + 1)}
+        for cell, chain in sorted(parts, key=lambda part: part[1][-1].number):
+            value = known[cell, chain] = chain[-1].view(known.get((cell, chain[:-1])) or cell.value)
+            value.writes = cell.writes
+        for v in self.views:
+            v.show(known[v.cell, v.chain])

@@ -11,6 +11,7 @@ is complete before the first element is stored, which makes self-overlapping upd
 
 from __future__ import annotations
 
+import itertools
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -36,6 +37,8 @@ from assay.frontends.value import (
     process,
     same_value,
 )
+
+_numbers = itertools.count()  # of links
 
 
 class Cell:
@@ -106,13 +109,29 @@ class Link:
     """One view of a chain: result `output` of the view operator `op`, whose arguments after the first are `rest`.
 
     The levels that were muted when it was made learn nothing of what it shows: a view made under no_grad has no gradient.
+    `number` counts links in the order in which they were made.
     """
 
-    __slots__ = ("muted", "op", "output", "rest")
+    __slots__ = ("muted", "number", "op", "output", "rest")
 
     def __init__(self, op: Operator, rest: tuple[Any, ...], output: int | None) -> None:
         self.op, self.rest, self.output = op, rest, output
         self.muted = STATE.muted
+        self.number = next(_numbers)
+
+    def with_rest(self, rest: tuple[Any, ...]) -> Link:
+        """The same link with other arguments."""
+        made = Link(self.op, rest, self.output)
+        made.muted, made.number = self.muted, self.number
+        return made
+
+    def called(self, levels: frozenset[Interpreter]) -> Link:
+        """The link of a capture at a call: what no_grad muted there, it mutes of `levels` here."""
+        made = Link(self.op, self.rest, self.output)
+        made.number = self.number
+        if any(isinstance(level, Trace) for level in self.muted):
+            made.muted = made.muted | levels
+        return made
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -66,8 +66,13 @@ class Tensor(Arithmetic):
         cell = current(self.cell)
         if value.array is not None:
             value.writes = cell.writes
-        made._shown = (cell, cell.version, value)
+        made.show(value)
         return made
+
+    def show(self, value: Value) -> None:
+        """The view shows this value of its cell now."""
+        cell = current(self.cell)
+        self._shown = (cell, cell.version, value)
 
     def described(self) -> tuple[Signature, np.ndarray | None]:
         """Signature and memory, kept in `quick` so that a compiled call reads them in one step."""

@@ -6,6 +6,7 @@ What is written keeps the history that it had, its values change, its version co
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import assay
@@ -174,3 +175,45 @@ def test_a_level_that_is_muted_keeps_what_it_knows() -> None:
     assert y.requires_grad
     (y * 1.0).sum().backward()
     assert x.grad.tolist() == [3.0]
+
+
+# ------------------------------------------------------------------------------------------------ results that share memory
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}], ids=["", "dynamic"])
+def test_a_view_made_unseen_is_returned_without_a_history(options: dict[str, Any]) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        with assay.no_grad():
+            v = y[0]
+        return y, v, x[1:], y[1]
+
+    for g in (f, assay.compile(f, backend="reference", **options)):
+        x = t([1.0, 2.0], requires_grad=True)
+        assert [y.requires_grad for y in g(x)] == [True, False, True, True]
+        with assay.no_grad():
+            assert [y.requires_grad for y in g(x)] == [False, False, False, False]
+
+
+def test_cotangents_of_results_that_share_memory_meet_in_eagers_order() -> None:
+    """Contributions of very different sizes: another order of a sum has other bits."""
+
+    def f(x: Any) -> Any:
+        y = x.sin() * x
+        v = y[1:]
+        w, u = v[::2], y.reshape(2, -1)
+        return w, y, u, v
+
+    g = assay.compile(f, backend="reference")
+    for seed in range(20):
+        found: list[Any] = []
+        for h in (f, g):
+            rng = np.random.default_rng(seed)
+            x = t(rng.standard_normal(12) * 10.0 ** rng.integers(-3, 3, 12), requires_grad=True)
+            results: Any = h(x)
+            total: Any = 0.0
+            for k in rng.permutation(8):
+                y = results[k % 4]
+                total = total + (y * t(rng.standard_normal(y.shape) * 10.0 ** rng.integers(-6, 6, y.shape))).sum()
+            found.append(grad(total, x)[0].tolist())
+        assert found[0] == found[1], seed

@@ -110,21 +110,22 @@ def _of_chain(seed: int) -> Wrong | None:
 
 
 def _of_windows(seed: int) -> Wrong | None:
-    """Sums, or maxima, over windows of any stride and dilation, some of them beyond the ends."""
+    """Sums, or maxima, over windows of any stride and dilation and three columns, some of them beyond the ends."""
     rng = random.Random(seed)
     stride, dilation, taps, before, count = rng.randint(1, 6), rng.randint(1, 6), rng.randint(2, 6), rng.choice((0, 0, 3)), 7
     length = stride * (count - 1) + dilation * (taps - 1) + 1 - before + rng.randint(0, 2)
-    x, w = input("x", (max(length, 2),), dt.f64), input("w", (taps,), dt.f64)
+    x, w = input("x", (max(length, 2), 3), dt.f64), input("w", (taps,), dt.f64)
     largest = bool(rng.randint(0, 1))
 
     def window(i: Ix) -> E:
-        def step(a: E, k: Ix) -> E:
-            read = load_or_zero(x, stride * i + dilation * k - before)
+        def step(a: E, k: Ix, column: Ix) -> E:
+            read = load_or_zero(x, stride * i + dilation * k - before, column)
             return op("max", a, read * w[k]) if largest else op("fma", read, w[k], a)
 
-        return fold(taps, const(-math.inf if largest else 0, dt.f64), step)
+        first = const(-math.inf if largest else 0, dt.f64)
+        return fold(taps, first, lambda a, k: fold(3, a, lambda b, column: step(b, k, column)))
 
-    at = point(program([x, w], [tensor((count,), window)]), [like(t.shape[0], dtype=dt.f64) for t in (x, w)], seed, RANGES[2])
+    at = point(program([x, w], [tensor((count,), window)]), [like(*t.shape, dtype=dt.f64) for t in (x, w)], seed, RANGES[2])
     found = None if at is None else _compared(at)
     return found and (found[0], f"windows of stride {stride}, dilation {dilation}: {found[1]}")
 

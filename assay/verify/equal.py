@@ -44,24 +44,22 @@ from assay.core.lang import (
     expand,
     index,
     op,
-    rebuild,
     select,
     substitute,
     substitute_all,
-    walk,
 )
 from assay.core.lang import acc as accumulator
 from assay.core.lang import load as load_
 from assay.core.row import MARKS
 from assay.verify.context import Context, constant_of
 from assay.verify.integers import split
-from assay.verify.skeleton import form, inputs, skeleton
+from assay.verify.leaves import leaves, with_leaves
+from assay.verify.skeleton import LOADS, form, inputs, skeleton
 from assay.verify.terms import interpreted
 
 WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make them dear: as STEPS
 STEPS = 200_000  # questions after which the answer is "not proved": a bound that no busy machine changes
 RESTATED = 3  # lets in one another that a condition is traced through
-LOADS = ("load", "load_or_zero")
 DEFINED = ("let", "require")
 
 
@@ -220,6 +218,8 @@ class Comparator:
         answer = yield from self._by_form(a, b, c)
         if not isinstance(answer, Mismatch):
             return answer
+        if not a.dtype.is_float and (known := (self._with_constants(a, c), self._with_constants(b, c))) != (a, b):
+            return (yield Pair(*known, c))
         if not a.dtype.is_float and interpreted(a) and interpreted(b) and self._equal_integers(a, b, c):
             return EQUAL
         if c.is_unreachable():
@@ -290,10 +290,13 @@ class Comparator:
             if not isinstance(answer, Mismatch):
                 same.add(b.args[0])
                 laws |= answer
+        stated = set(same)
+        for s in same if c.hypotheses else ():  # in the words of what is known: two halves of one fact must meet
+            stated.add((yield from self._restated(s, c)))
         for holds in (True, False):
             one, other = (x.args[1 if holds else 2] if x.op == "select" and x.args[0] in same else x for x in (a, b))
             under = c
-            for s in same:
+            for s in sorted(stated, key=lambda s: s.id):
                 under = under.given(s, holds=holds)
             answer = yield Pair(one, other, under)
             if isinstance(answer, Mismatch):
@@ -314,9 +317,10 @@ class Comparator:
     def _restated(self, condition: E, c: Context) -> Generator[Question, Answer, E]:
         """The condition with its loads and folds replaced by equal ones, those first of which the hypotheses speak; what the
         hypotheses do not speak of, and what is constant, by what it means."""
-        stated = dict.fromkeys(x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
+        said = (x for h, _ in sorted(c.hypotheses, key=lambda h: h[0].id) for x in leaves(h))
+        stated = dict.fromkeys(sorted(said, key=_width))  # an index may need the bounds of a checked value
         for _ in range(RESTATED):
-            replaced = {x: body for x in leaves(condition) if (body := self._constant(x, c)) is not None}
+            replaced = self._constants(condition, c)
             known = dict(stated)
             for x in leaves(condition):
                 for y in known if x not in replaced else ():
@@ -438,6 +442,14 @@ class Comparator:
             body = select(inside(i, n), body, const(0, e.dtype))
         return body, c
 
+    def _with_constants(self, e: E, c: Context) -> E:
+        """The expression with the values of the loads that have one value."""
+        known = self._constants(e, c)
+        return with_leaves(e, known) if known else e
+
+    def _constants(self, e: E, c: Context) -> dict[E, E]:
+        return {x: value for x in leaves(e) if (value := self._constant(x, c)) is not None}
+
     def _constant(self, e: E, c: Context) -> E | None:
         """A load of what has one value everywhere, or at this index (a pad), or of a view of such, as that value."""
         while e.op in LOADS and (seen := self.meaning(e, c)[0]) is not e and (is_view(e.attr[0]) or seen.op == "const"):
@@ -525,41 +537,6 @@ def loop_variable(a: E, b: E, c: Context, n: int) -> Var:
     return v
 
 
-def leaves(e: E) -> list[E]:
-    """The loads and folds that the value of an integer or bool expression is computed from, without what is in them."""
-    found: dict[E, None] = {}
-    seen: set[E] = set()
-    todo = [e]
-    while todo:
-        x = todo.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        if x.op in (*LOADS, "fold", "proj"):
-            found[x] = None
-        else:
-            todo += x.deps
-    return list(found)
-
-
-def with_leaves(e: E, leaf: dict[E, E]) -> E:
-    """The expression with other loads and folds in the place of these."""
-    made: dict[E, E] = {}
-
-    def atom(a: Var | Val) -> Ix:
-        return ix(a) if isinstance(a, Var) else as_index(made.get(a.e, a.e))
-
-    for x in walk((e,)):
-        if x in leaf:
-            made[x] = leaf[x]
-        elif x.op in (*LOADS, "fold", "proj") or not any(d in made for d in x.deps):
-            continue
-        else:
-            args = tuple(made.get(a, a) for a in x.args)
-            made[x] = index(rewrite(x.attr, atom), x.dtype) if x.op == "idx" else rebuild(x, args)
-    return made.get(e, e)
-
-
 def inside(i: Ix, n: int) -> E:
     """0 <= i < n."""
     low = op("le", const(0, dt.i64), index(i))
@@ -603,6 +580,10 @@ def _may_be_equal(x: E, y: E) -> bool:
     """Whether the two leaves look alike.  Two elements of one tensor hardly ever are equal."""
     of_one = x.op in LOADS and y.op in LOADS and x.attr[0] is y.attr[0]
     return x.dtype is y.dtype and not of_one and skeleton(x) == skeleton(y)
+
+
+def _width(e: E) -> int:
+    return e.hi - e.lo if e.dtype.is_integer else 0
 
 
 def tensor_skeleton(t: T) -> Any:

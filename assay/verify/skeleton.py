@@ -93,4 +93,4 @@ def inputs(t: T) -> frozenset[str]:
     return _inputs[t]
 
 
-__all__ = ["form", "inputs", "skeleton"]
+__all__ = ["LOADS", "form", "inputs", "skeleton"]

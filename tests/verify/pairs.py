@@ -179,6 +179,14 @@ GOOD = (
          "s[] = sum(k:3) z[k]\ny[] = max(k:19) div(s[], x[k])",
          "t[i:4] = max(k:4) div(sum(l:3) z[l], x[4*k + i])\n"
          "y[] = fold(k:3; a=max(max(t[0], t[2]), max(t[1], t[3]))) max(a, div(sum(l:3) z[l], x[k + 16]))"),
+    pair("whether any is true, of what is constant", "x: f32[3]",
+         "t[i:2,j:3] = 0x0p+0:f32\nn[i:2,j:3] = ne(i16(t[i,j]), 0:i16)\ny[i:3] = any(k:2) n[k,i]", "y[i:3] = any(k:2) false"),
+    pair("a pad at an index that is checked twice", "x: f32[1], p: i64[]",
+         "u[i:1] = neg(x[0])\nz[i:3] = u?[i - 1]\nv[] = p[]\n" + require("c", 3, "select(eq(v[], -1:i64), 0:i64, v[])", "")
+         + "\ny[] = select(eq(p[], -1:i64), 0x0p+0:f32, z[c[]])",
+         "z[i:3] = select(lt([i - 1]:i64, 1:i64), select(le(0:i64, [i - 1]:i64), neg(x[0]), 0x0p+0:f32), 0x0p+0:f32)\n"
+         + require("c", 3, "select(eq(p[], -1:i64), 0:i64, p[])", "")
+         + "\ny[] = select(eq(p[], -1:i64), 0x0p+0:f32, z[c[]])"),
     pair("a maximum in lanes, of terms that stand twice", "x: f32[16]", "y[] = max(k:16) max(x[k], x[k])",
          "t[i:4] = max(k:4) max(x[4*k + i], x[4*k + i])\ny[] = max(max(t[0], t[2]), max(t[1], t[3]))"),
     pair("a maximum in lanes whose positions cannot be read off, with a rest", "x: f32[5,3]",

@@ -286,6 +286,13 @@ class Autograd(Interpreter):
                 "change the parameter itself, or go on with a new tensor"
             )
 
+    def after_write(self, before: Value, after: Value) -> None:
+        """retain_grad() was said of a tensor: it is about what the tensor is now."""
+        old, new = before.meta.get(self), after.meta.get(self)
+        if old is not None and new is not None and old is not new and old[0].retained and old[1] in old[0].retained:
+            del old[0].retained[old[1]]
+            new[0].retained = {new[1]: None, **(new[0].retained or {})}
+
     def before_write(self, new: Value, writes: Writes) -> None:
         """The call that made `new` keeps a copy of what the write is about to destroy, where it needs it: t *= t."""
         found = new.meta.get(self)

@@ -230,9 +230,13 @@ def write(cell: Cell, chain: Chain, shown: Value, new: Value, writer: str) -> No
         cell.written(writer)
         if annotated:
             cell.annotate(_known(whole, folded, live_levels()))
+            for level in live_levels():
+                level.after_write(whole, cell.value)
         return
     made = same_value(_overwritten(whole, chain, new), whole.strides)
     cell.replace(made, writer)
+    for level in live_levels():
+        level.after_write(whole, made)
 
 
 def _folded(whole: Value, chain: Chain, new: Value) -> Value:

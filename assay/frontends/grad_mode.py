@@ -13,7 +13,7 @@ import inspect
 from contextlib import ContextDecorator
 from typing import Any
 
-from assay.frontends.autograd import Autograd
+from assay.frontends.autograd import AUTOGRAD, Autograd, check_level
 from assay.frontends.value import STATE, Interpreter, Trace
 
 
@@ -116,5 +116,6 @@ class set_grad_enabled(_Mode):
 
 def is_grad_enabled() -> bool:
     """Whether operators on tensors that require a gradient are recorded now."""
+    check_level()
     levels = _levels()
-    return bool(levels - STATE.muted)
+    return not (AUTOGRAD in levels and AUTOGRAD in STATE.muted) and bool(levels - STATE.muted)

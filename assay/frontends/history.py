@@ -15,7 +15,7 @@ from assay.core.errors import Unsupported
 from assay.core.graph import Graph, Node
 from assay.core.ieee import ieee
 from assay.core.lang import Program, const, recorded_requires, tensor
-from assay.frontends.autograd import Autograd, Edge, differentiate, make_leaf, reached
+from assay.frontends.autograd import AUTOGRAD, Autograd, Edge, differentiate, make_leaf, reached
 from assay.frontends.derived import active, reaching
 from assay.frontends.value import Abstract, Trace, Value, abstract, interpreters, muted
 from assay.partition.joint import Joint, joint_from
@@ -59,7 +59,7 @@ class History:
         """Results of the graph, whose lowered program is `p`, and gradients of its inputs `wanted` for its results `given`."""
         trace = self.trace
         ends = [self.leaves.get(graph.inputs[k]) for k in wanted]
-        with self._lock, interpreters(Abstract(), trace, self.own), muted(frozenset()):
+        with self._lock, interpreters(Abstract(), trace, self.own, AUTOGRAD), muted(frozenset((AUTOGRAD,))):
             nodes, inputs, cells, outside = (copy.copy(x) for x in (trace.nodes, trace.inputs, trace.cells, trace.outside))
             try:
                 seeds: list[tuple[Edge, Value]] = []

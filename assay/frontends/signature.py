@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from assay.core.errors import UserError
+from assay.frontends.autograd import AUTOGRAD
 from assay.frontends.capture import Captured, is_tensor, leaf_state
 from assay.frontends.creation import from_numpy
 from assay.frontends.tensor import Tensor
+from assay.frontends.value import STATE
 
 # ------------------------------------------------------------------------------------------------ keys
 
@@ -93,7 +95,7 @@ def further(captured: Captured, tensors: Sequence[Tensor]) -> Any:
     found = sharing(captured, tensors) if captured.changed else ()
     if captured.leaves is None:
         return found
-    return found, tuple([leaf_state(s.value(tensors)) for s, _ in captured.leaves])
+    return found, AUTOGRAD in STATE.muted, tuple([leaf_state(s.value(tensors)) for s, _ in captured.leaves])
 
 
 def refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:

@@ -19,7 +19,7 @@ from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, source
 from assay.frontends.arithmetic import Arithmetic
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_level, check_like, make_leaf
+from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_level, check_like, make_leaf, twin
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, is_annotated
@@ -326,6 +326,24 @@ class Tensor(Arithmetic):
     def data(self) -> Tensor:
         """The same storage, without history."""
         return self.detach()
+
+    @data.setter
+    def data(self, new: Tensor) -> None:
+        """From now on the tensor has the storage of `new`; it stays the leaf that it is, with its gradient.
+
+        Raises UserError for a result of others, another type, and in a capture.
+        """
+        edge = self._history()
+        if STATE.trace is not None or (edge is not None and type(edge[0]) is not Leaf):
+            where = "in a captured function" if STATE.trace is not None else "of a result of recorded operators"
+            raise UserError(f"{source.quoted()}  x.data = ... {where}: write in its memory, x.data.copy_(...)")
+        if new.dtype is not self.dtype:
+            raise UserError(f"{source.quoted()}  x.data = a {new.dtype.name} tensor; x is {self.dtype.name}")
+        made = new.detach()
+        value = twin(made.value)
+        if edge is not None:
+            value.meta[AUTOGRAD] = edge
+        self.cell, self.chain, self._shown, self.quick = Cell(value.array, value), (), None, None
 
     # -------------------------------------------------------------------------------------------- conversions
 

@@ -144,6 +144,9 @@ class Interpreter:
     def before_write(self, new: Value, writes: Writes) -> None:
         """Called before `new` is written in place to memory with these `writes`."""
 
+    def after_write(self, before: Value, after: Value) -> None:
+        """Called when a storage that was `before` has become `after`."""
+
     def process(self, op: Operator, args: tuple[Any, ...]) -> Any:
         """The Value, or tuple of Values, of the operator on all its arguments."""
         raise NotImplementedError

@@ -122,6 +122,52 @@ def test_what_grad_may_be() -> None:
     assert x.grad is None
 
 
+def test_another_storage() -> None:
+    x = leaf(1.0, 2.0)
+    x.sum().backward()
+    alias = x.detach()
+    x.data = x.data - 0.5 * x.grad
+    assert (x.tolist(), x.is_leaf, x.grad.tolist(), alias.tolist()) == ([0.5, 1.5], True, [1.0, 1.0], [1.0, 2.0])
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    x.data = assay.ones(3)
+    assert x.shape == (3,)
+    with pytest.raises(assay.UserError, match=r"x\.data = a f64 tensor; x is f32"):
+        x.data = assay.ones(3, dtype=assay.float64)
+    y = x * 2
+    with pytest.raises(assay.UserError, match="of a result of recorded operators"):
+        y.data = x
+
+    def f(x: Any) -> Any:
+        x.data = x.data * 2
+        return x
+
+    with pytest.raises(assay.UserError, match=r"in a captured function: write in its memory, x\.data\.copy_"):
+        assay.compile(f, backend="reference")(t([1.0]))
+
+
+def test_a_retained_gradient_is_of_what_the_tensor_is_in_the_end() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    y.retain_grad()
+    y.mul_(3)
+    y.sum().backward()
+    assert y.grad.tolist() == [1.0]
+
+
+def test_whether_gradients_are_enabled_in_a_compiled_function() -> None:
+    def f(x: Any) -> Any:
+        inside = assay.is_grad_enabled()
+        with assay.no_grad():
+            return x * (10 * inside + assay.is_grad_enabled())
+
+    g = assay.compile(f, backend="reference")
+    assert g(t([1.0])).tolist() == [10.0]
+    with assay.no_grad():
+        assert g(t([1.0])).tolist() == [0.0]
+    assert g(t([1.0])).tolist() == [10.0]
+
+
 def test_errors_are_runtime_errors_too() -> None:
     x = leaf(1.0, 2.0)
     y = (x * x).sum()

@@ -112,6 +112,28 @@ def test_a_budget_and_levels_of_func() -> None:
     assert assay.func.grad(lambda x: g(x, w).sum())(x).tolist() == assay.func.grad(lambda x: f(x, w).sum())(x).tolist()
 
 
+class ByItsOwnGradient(Function):
+    """A backward that asks for a gradient itself, as checkpoints do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return (x.sin() * x).exp()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        assert not assay.is_grad_enabled()
+        with assay.enable_grad():
+            z = ctx.saved_tensors[0].detach().requires_grad_()
+            y = (z.sin() * z).exp()
+        return grad(y, z, g)[0]
+
+
+def test_a_backward_that_asks_for_a_gradient() -> None:
+    f = lambda x, w: ByItsOwnGradient.apply(x * w) * w  # noqa: E731
+    assert gradients(assay.compile(f, backend="reference")) == gradients(f)
+
+
 def test_what_is_refused() -> None:
     x = t([0.3, 2.0], requires_grad=True)
     g = assay.compile(lambda x: Round.apply(x, 2.0), backend="reference")

@@ -27,7 +27,7 @@ from assay.core.graph import Graph, map_nodes
 from assay.core.lang import Program, requires
 from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
-from assay.frontends.autograd import Autograd
+from assay.frontends.autograd import Autograd, connect_empty
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.cell import Link as ViewLink
@@ -185,6 +185,7 @@ class Entry:
             refuse_lost_history(self.graph, wanted)
             made = process(self.operator, tuple(values))
             results = list(made) if isinstance(made, tuple) else [made]
+            connect_empty(self.operator, self.graph, values, results)
             for target, value, (place, end) in zip(c.changed, results, c.graph.epilogue, strict=False):
                 if is_unseen(place, end):
                     _write(target, tensors, value.array)

@@ -135,8 +135,9 @@ def source_layers(e: Examined) -> list[Layer]:
 
 
 def _eager(e: Examined) -> Layer | None:
-    """The function itself on tensors; None where its arguments share storage (they cannot be drawn apart)."""
-    if e.captured.grouped:
+    """The function itself on tensors; None where its arguments share storage (they cannot be drawn apart), and where it asks for
+    gradients itself: it changes the .grad of tensors, so one run is not like another."""
+    if e.captured.grouped or e.captured.leaves is not None:
         return None
     leaves, structure = flatten(*e.arguments)
     where = [k for k, x in enumerate(leaves) if is_tensor(x)]

@@ -15,7 +15,9 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from assay.core.errors import Unsupported, UserError
+from assay.core.errors import AssayError, Unsupported, UserError
+from assay.core.graph import Graph
+from assay.core.index import is_symbolic
 from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
@@ -24,12 +26,14 @@ from assay.frontends.partitioned import check_reads, kept, visible
 from assay.frontends.rules import Rule, reads, rules_of
 from assay.frontends.value import (
     STATE,
+    Abstract,
     Interpreter,
     Value,
     Writes,
     abstract,
     apply_by_name,
     everywhere,
+    interpreters,
     muted,
     process,
     values_in,
@@ -209,6 +213,58 @@ class RuleNode(Node):
         return [rule(*map(known.__getitem__, reads(rule))) if w else None for rule, w in zip(self.rules, wanted, strict=True)]
 
 
+class EmptyNode(Node):
+    """A call whose results depend on no argument since some have no elements: gradients are zero."""
+
+    __slots__ = ("likes", "op")
+
+    def __init__(self, level: Autograd, op: Operator, values: Sequence[Value], outputs: int) -> None:
+        super().__init__(level, [v.meta[level] for v in values], outputs)
+        self.op = op
+        self.likes = [(v.shape, v.dtype) for v in values]
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
+        return [apply_by_name("zeros", n, dtype=d) if w else None for (n, d), w in zip(self.likes, wanted, strict=True)]
+
+
+def _given_if_larger(op: Operator, args: tuple[Any, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The results that would depend on the arguments `wanted` if axes of no elements had one."""
+
+    def larger(x: Any) -> Any:
+        if isinstance(x, Value):
+            return abstract(tuple([n if is_symbolic(n) else max(n, 1) for n in x.shape]), x.dtype)
+        return tuple(map(larger, x)) if isinstance(x, tuple) else x
+
+    try:
+        return active(op.program(*map(larger, args)), wanted)
+    except (AssayError, ValueError):  # the other arguments do not fit such a shape
+        return ()
+
+
+def connect_empty(op: Operator, graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
+    """Give results of a call of a captured graph the history that they have op by op, where axes of no elements hide it."""
+    if not any(0 in n.shape for n in (*graph.inputs, *graph.nodes)):
+        return
+    for level in STATE.stack:
+        wanted = [k for k, v in enumerate(values) if level in v.meta]
+        if not isinstance(level, Autograd) or level in STATE.muted or not wanted:
+            continue
+        own = Autograd()
+        with interpreters(Abstract(), own), muted(frozenset()):
+            inputs = [abstract(v.shape, v.dtype) for v in values]
+            for k in wanted:
+                make_leaf(inputs[k], own)
+            found = graph.run(process, inputs)
+        node = EmptyNode(level, op, [values[k] for k in wanted], len(results))
+        for k, (v, known) in enumerate(zip(results, found, strict=True)):
+            if own in known.meta and level not in v.meta:
+                v.meta[level] = (node, k)
+
+
 def gone(name: str) -> BackwardError:
     """The error of going back through a call whose saved values were let go."""
     return BackwardError(
@@ -276,6 +332,11 @@ class Autograd(Interpreter):
             node = CallNode(self, op, p, values, out, wanted, given)
             for k in given:
                 out[k].meta[self] = (node, k)
+        elif any(0 in v.shape for v in (*values, *out)):
+            given = tuple(range(len(out))) if op.view else _given_if_larger(op, args, wanted)
+            empty = EmptyNode(self, op, [values[k] for k in wanted], len(out))
+            for k in given:
+                out[k].meta[self] = (empty, k)
 
     def check_write(self, whole: Value, writer: str) -> None:
         found = whole.meta.get(self)
@@ -464,6 +525,7 @@ __all__ = [
     "Saved",
     "check_level",
     "check_like",
+    "connect_empty",
     "differentiate",
     "edge_of",
     "is_gone",

@@ -155,6 +155,28 @@ def test_a_retained_gradient_is_of_what_the_tensor_is_in_the_end() -> None:
     assert y.grad.tolist() == [1.0]
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: x.sum(), lambda x: (x * 2).exp().sum(), lambda x: x.reshape(0, 1).sum(1).sum(),
+    lambda x: assay.cat([x, assay.ones(2)]).sum(),
+    lambda x: (x[:, None] @ assay.ones(1, 3)).sum(), lambda x: x.prod(), lambda x: x.sum(0, keepdim=True).mean(),
+])  # fmt: skip
+def test_no_elements(f: Any) -> None:
+    x = assay.zeros(0, requires_grad=True)
+    f(x).backward()
+    assert x.grad.shape == (0,)
+    x.grad = None
+    assay.compile(lambda x: f(x), backend="reference")(x).backward()
+    assert x.grad.shape == (0,)
+    assert not assay.zeros_like(x).requires_grad
+    assert not (x > 0).any().requires_grad
+
+
+def test_a_batch_of_no_elements() -> None:
+    w = assay.ones(3, 2, requires_grad=True)
+    (assay.zeros(0, 3) @ w).square().sum().backward()
+    assert w.grad.tolist() == [[0.0, 0.0]] * 3
+
+
 def test_whether_gradients_are_enabled_in_a_compiled_function() -> None:
     def f(x: Any) -> Any:
         inside = assay.is_grad_enabled()

@@ -184,6 +184,20 @@ def test_what_is_refused() -> None:
     assert w.grad is None
 
 
+def test_a_check_begins_with_the_graph() -> None:
+    w = assay.ones(3, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        (x * w).sin().sum().backward()
+        return w.grad * 2
+
+    report = assay.check(step, assay.ones(3), backend="reference", inputs=3)
+    assert str(report.verdict).startswith("VALIDATED")
+    assert [s.name for s in report.stages][:2] == ["graph", "lower"]
+    assert w.grad is None
+    assert str(assay.prove(step, assay.ones(3)).verdict) == "PROVED"
+
+
 def test_a_graph_shows_it() -> None:
     graph = str(assay.trace(lambda w: grad((w @ w).sum(), w)[0], assay.ones(3, 3, requires_grad=True)))
     assert "expand" in graph

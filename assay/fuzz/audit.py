@@ -423,7 +423,7 @@ AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "nests": audit_nests, "slopes": audit_slopes, "derivatives": audit_derivatives,
 }  # fmt: skip
 SHARE = {  # questions to each part in a round
-    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "derivatives": 40,
+    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "derivatives": 50,
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Audits of derivatives, each of what is made one way against the same made another way.
 
-    slopes, adjoint, tangent   gradient and tangent of random chains, operators and windows against differences of their values
+    slopes, adjoint, tangent   gradient and tangent of chains, operators, windows and digits against differences of their values
     partition                  both halves, for random saved values, against the joint program, bit for bit
     autograd                   backward() through an operator and an update in place, against the program of its gradient; through
                                a random program, against the joint program of its graph; a saved value that was changed since
@@ -19,7 +19,7 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.errors import Unsupported, UserError
 from assay.core.index import Ix
-from assay.core.lang import E, T, const, fold, input, load_or_zero, op, program, tensor
+from assay.core.lang import E, T, const, fold, input, load, load_or_zero, op, program, tensor
 from assay.core.operators import Operator
 from assay.core.operators.samples import Like, like
 from assay.core.row import TABLE
@@ -114,12 +114,14 @@ def _of_windows(seed: int) -> Wrong | None:
     rng = random.Random(seed)
     stride, dilation, taps, before, count = rng.randint(1, 6), rng.randint(1, 6), rng.randint(2, 6), rng.choice((0, 0, 3)), 7
     length = stride * (count - 1) + dilation * (taps - 1) + 1 - before + rng.randint(0, 2)
-    x, w = input("x", (max(length, 2), 3), dt.f64), input("w", (taps,), dt.f64)
-    largest = bool(rng.randint(0, 1))
+    length = rng.choice((max(length, 2), max(length, 2), 1, 2, 4))  # of a short one few windows, or few terms of each, are inside
+    x, w = input("x", (length, 3), dt.f64), input("w", (taps,), dt.f64)
+    largest, backwards = rng.random() < 0.5, rng.random() < 0.5
 
     def window(i: Ix) -> E:
         def step(a: E, k: Ix, column: Ix) -> E:
-            read = load_or_zero(x, stride * i + dilation * k - before, column)
+            tap = taps - 1 - k if backwards else k
+            read = load_or_zero(x, stride * i + dilation * tap - before, column)
             return op("max", a, read * w[k]) if largest else op("fma", read, w[k], a)
 
         first = const(-math.inf if largest else 0, dt.f64)
@@ -128,6 +130,26 @@ def _of_windows(seed: int) -> Wrong | None:
     at = point(program([x, w], [tensor((count,), window)]), [like(*t.shape, dtype=dt.f64) for t in (x, w)], seed, RANGES[2])
     found = None if at is None else _compared(at)
     return found and (found[0], f"windows of stride {stride}, dilation {dilation}: {found[1]}")
+
+
+def _of_digits(seed: int) -> Wrong | None:
+    """Elements at the digits of numbers in a mixed radix, in some order, as many numbers as do not fill it; or their sum."""
+    rng = random.Random(seed)
+    a, b, count = rng.randint(2, 4), rng.randint(2, 4), rng.randint(5, 40)
+    axes = rng.sample(range(3), 3)
+    extents = (-(-count // (a * b)), b, a)
+    x, w = input("x", tuple(extents[k] for k in axes), dt.f64), input("w", (count,), dt.f64)
+
+    def read(v: Ix) -> E:
+        digits = (v // (a * b), (v // a) % b, v % a)
+        read = load(x, *(digits[k] for k in axes))
+        return read if total == 2 else read * w[v]
+
+    total = rng.randint(0, 2)
+    y = tensor((), lambda: fold(count, const(0, dt.f64), lambda s, v: s + read(v))) if total else tensor((count,), read)
+    at = point(program([x, w], [y]), [like(*t.shape, dtype=dt.f64) for t in (x, w)], seed, RANGES[2])
+    found = None if at is None else _compared(at)
+    return found and (found[0], f"{count} numbers of digits {b}, {a}: {found[1]}")
 
 
 def _operator(seed: int) -> tuple[Operator, Point, float] | None:
@@ -275,4 +297,5 @@ def _near(a: Array, b: Array) -> bool:
 
 QUESTIONS: tuple[Callable[[int], Wrong | None], ...] = (
     _of_chain, _of_operator, _of_halves, _of_engine, _of_chain, _of_operator, _of_graph, _of_stale, _of_windows,
+    _of_digits,
 )  # fmt: skip

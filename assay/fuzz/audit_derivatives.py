@@ -185,7 +185,10 @@ def _of_halves(seed: int) -> Wrong | None:
     seeds = [at.weights[t] for t in at.program.outputs]
     whole = run(joint.program, [*values.values(), *seeds])
     forward = run(halves.forward, [values[t] for t in halves.forward.inputs])
-    back = run(halves.backward, [*(forward[k] for k in halves.at), *(values[t] for t in halves.held), *seeds])
+    try:
+        back = run(halves.backward, [*(forward[k] for k in halves.at), *(values[t] for t in halves.held), *seeds])
+    except UserError as error:  # what is saved has another shape or type than what the backward takes
+        return "partition", f"chain {seed} ({', '.join(c.names)}): {error}"
     got = [*forward[: joint.outputs], *back]
     wrong = [k for k, (a, b) in enumerate(zip(got, whole, strict=True)) if not bits_equal(a, b)]
     return ("partition", f"chain {seed} ({', '.join(c.names)}): results {wrong} of the halves have other bits") if wrong else None

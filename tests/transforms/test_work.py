@@ -71,11 +71,11 @@ def straight_line(seed: int, inputs: int, steps: int, functions: list[str]) -> t
 def ratio(seed: int, inputs: int, steps: int, functions: list[str]) -> float:
     """Operations of value and gradient over those of the value."""
     xs, y = straight_line(seed, inputs, steps, functions)
-    known = order([y])
+    known = set(order([y]))
     value = operations(known)
     assert value >= steps * 0.9  # equal expressions are one
     gradient = adjoint([y], [input("c", (), dt.f64)], xs)
-    return (value + operations(t for t in order(gradient) if t not in set(known))) / value
+    return (value + operations(t for t in order(gradient) if t not in known)) / value
 
 
 @pytest.mark.parametrize(("steps", "inputs"), [

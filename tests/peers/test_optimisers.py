@@ -8,6 +8,7 @@ import pytest
 import assay
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.peers
 
 OPTIMISERS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),

@@ -8,7 +8,6 @@ import pytest
 import assay
 from tests.frontends.in_place_programs import KINDS, drawn
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.peers
 
 COMPARED = [k for k in KINDS if k != "hidden"]  # a view made under no_grad is a leaf there, and its writes are refused
@@ -29,6 +28,8 @@ def outcome(lib: Any, f: Any, start: list[np.ndarray]) -> list[Any] | None:
 
 
 def test_random_programs() -> None:
+    import torch
+
     compared = 0
     for seed in range(120):
         f, start = drawn(seed, COMPARED)

@@ -7,7 +7,6 @@ import pytest
 
 import assay
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.peers
 
 OPTIMISERS: list[tuple[str, dict[str, Any]]] = [
@@ -51,6 +50,8 @@ def train(T: Any, name: str, options: dict[str, Any], *, restart: bool) -> list[
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize(("name", "options"), OPTIMISERS, ids=lambda v: v if isinstance(v, str) else str(v))
 def test_twenty_steps(name: str, options: dict[str, Any], restart: bool) -> None:  # noqa: FBT001
+    import torch
+
     found = train(assay, name, options, restart=restart)
     for mine, theirs in zip(found, train(torch, name, options, restart=False), strict=True):
         assert np.abs(mine - theirs).max() <= 1e-12 * np.abs(theirs).max()

@@ -5,6 +5,7 @@ becomes
     ap[p,k,u] = a[6*p + u, k]     bp[q,k,l] = b[k, 16*q + l]     (0 outside: the last tile is padded)
     c[i,j] = fold(k) fma(ap[i // 6, k, i % 6], bp[j // 16, k, j % 16], acc)
 
+What is computed of an element alone (relu(a[i,k]), f32(a[i,k])) is computed when it is copied, once instead of at each read.
 An operand that is read under a guard is padded instead: the copy holds the zeros, and the guard vanishes.
 The copies are ordinary lets, scheduled like any other; no value changes (contract: bitwise).
 """
@@ -23,18 +24,36 @@ from assay.core import lang
 from assay.core.index import Ix, Var, ix, values
 from assay.core.lang import E, T
 
+LOADS = ("load", "load_or_zero")
 REUSE = 16  # an operand read less often than this is read where it lies
 
 
 @dataclass(frozen=True)
+class Operand:
+    """`value` of one element of the source: its load at the variables of its axes, or a function of that alone."""
+
+    source: T
+    value: E
+
+    def of(self, element: E) -> E:
+        """The value where the element is this one."""
+        return lang.substitute(self.value, {}, lambda source, idx, how: element)
+
+
+@dataclass(frozen=True)
 class Pad:
-    """A copy of the box [lo, hi] of the index space, zero where the operand has no element."""
+    """A copy of the box [lo, hi] of the index space, of zeros where the operand has no element."""
 
     box: tuple[tuple[int, int], ...]
 
-    def copy(self, source: T) -> T:
+    def copy(self, operand: Operand) -> T:
         shape = tuple(hi - lo + 1 for lo, hi in self.box)
-        return lang.tensor(shape, lambda *i: lang.load_or_zero(source, *(x + lo for x, (lo, _) in zip(i, self.box, strict=True))))
+
+        def element(*i: Ix) -> E:
+            at = (x + lo for x, (lo, _) in zip(i, self.box, strict=True))
+            return operand.of(lang.load_or_zero(operand.source, *at))
+
+        return lang.tensor(shape, element)
 
     def read(self, copy: T, idx: tuple[Ix, ...]) -> E:
         return lang.load(copy, *(x - lo for x, (lo, _) in zip(idx, self.box, strict=True)))
@@ -51,8 +70,8 @@ class Tile:
     def lead(self, rank: int) -> list[int]:
         return [k for k in range(rank) if k not in self.folded and k != self.axis]
 
-    def copy(self, source: T) -> T:
-        n = source.shape
+    def copy(self, operand: Operand) -> T:
+        n = operand.source.shape
         lead = self.lead(len(n))
         shape = (*(n[k] for k in lead), -(-n[self.axis] // self.size), *(n[k] for k in self.folded), self.size)
 
@@ -63,7 +82,7 @@ class Tile:
             for k, x in zip(self.folded, i[len(lead) + 1 : -1], strict=True):
                 at[k] = x
             at[self.axis] = self.size * i[len(lead)] + i[-1]
-            return (lang.load if n[self.axis] % self.size == 0 else lang.load_or_zero)(source, *at)
+            return operand.of((lang.load if n[self.axis] % self.size == 0 else lang.load_or_zero)(operand.source, *at))
 
         return lang.tensor(shape, element)
 
@@ -95,34 +114,59 @@ def packings(t: T, tile: Schedule, lanes: int) -> Iterator[tuple[int, ...]]:
 def packed(t: T, tile: Schedule, lanes: int, operands: tuple[int, ...]) -> tuple[tuple[T, ...], T]:
     """The copies of these operands, and `t` reading them."""
     ways = _ways(t, tile, lanes)
-    sources = list(ways)
-    copies = {sources[k]: ways[sources[k]].copy(sources[k]) for k in operands}
-
-    def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
-        copy = copies.get(source)
-        return ways[source].read(copy, idx) if copy is not None else None
-
-    return tuple(copies.values()), lang.let(t.shape, lang.substitute(t.body, {}, on_load))
+    copies = {o: ways[o].copy(o) for k, o in enumerate(ways) if k in operands}
+    read = {e: ways[o].read(copies[o], idx) for e, (o, idx) in _operands(t.body).items() if o in copies}
+    return tuple(copies.values()), lang.let(t.shape, _with(t.body, read))
 
 
-def _ways(t: T, schedule: Schedule, lanes: int) -> dict[T, Pad | Tile]:
+def _ways(t: T, schedule: Schedule, lanes: int) -> dict[Operand, Pad | Tile]:
     """How each operand of the folds of `t` would be packed; those that are read in two ways are left where they lie."""
     axes = lang.axes(t.shape)
     tile: dict[Var, int] = {axes[k]: u for k, u in schedule.jam}
     if schedule.vector is not None:
         tile[axes[schedule.vector]] = lanes * schedule.copies
-    found: dict[T, set[Pad | Tile]] = {}
-    plain: set[T] = set()
-    for e in lang.walk((t.body,)):
-        if e.op not in ("load", "load_or_zero"):
+    found: dict[Operand, set[Pad | Tile | None]] = {}
+    for operand, idx in _operands(t.body).values():
+        found.setdefault(operand, set()).add(_way(operand.source, idx, frozenset(axes), tile))
+    return {o: way for o, ways in found.items() for way in ways if way is not None and len(ways) == 1}
+
+
+def _operands(body: E) -> dict[E, tuple[Operand, tuple[Ix, ...]]]:
+    """The largest parts of the body that are a float function of one element, or are a load, with that element's index."""
+    nodes = lang.walk((body,))
+    of: dict[E, E] = {}  # the load that a node is a function of
+    for e in nodes:
+        read = {of.get(a) for a in e.args if a.op != "const"}
+        if e.op in LOADS:
+            of[e] = e
+        elif e.dtype.is_float and len(read) == 1 and None not in read and e.op not in ("fold", "proj"):
+            of[e] = read.pop()  # type: ignore[assignment]
+    used = {a for e in nodes if e not in of for a in e.args}
+    return {e: (_operand(e, of[e]), of[e].attr[1]) for e in of if e in used}
+
+
+def _operand(e: E, element: E) -> Operand:
+    source: T = element.attr[0]
+    whole = lang.load(source, *map(ix, lang.axes(source.shape)))
+    return Operand(source, lang.substitute(e, {}, lambda t, idx, how: whole))
+
+
+def _with(body: E, read: dict[E, E]) -> E:
+    """The body with loads of copies in the place of these nodes."""
+    made: dict[E, E] = {}
+    for e in lang.walk((body,)):
+        args = tuple(made.get(a, a) for a in e.args)
+        if e in read:
+            made[e] = read[e]
+        elif args == e.args:
             continue
-        source, idx = e.attr
-        way = _way(source, idx, frozenset(axes), tile)
-        if way is None:
-            plain.add(source)
+        elif e.op == "fold":
+            half = len(args) // 2
+            bounds = [(a.lo, a.hi) for a in lang.accumulators(e)]
+            made[e] = lang.close_fold(e.attr, args[:half], args[half:], bounds)
         else:
-            found.setdefault(source, set()).add(way)
-    return {s: next(iter(ways)) for s, ways in found.items() if len(ways) == 1 and s not in plain}
+            made[e] = lang.rebuild(e, args)
+    return made.get(body, body)
 
 
 def _way(source: T, idx: tuple[Ix, ...], axes: frozenset[Var], tile: dict[Var, int]) -> Pad | Tile | None:

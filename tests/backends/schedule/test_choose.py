@@ -8,16 +8,19 @@ import pytest
 
 from assay.backends.legality import illegal
 from assay.backends.placement import Placement
+from assay.backends.plan import Schedule
 from assay.backends.schedule import choose as entry
 from assay.backends.schedule.decide import candidates
 from assay.backends.schedule.fuse import Decisions, Model
 from assay.backends.schedule.machine import DEFAULTS
+from assay.backends.schedule.pack import packed, packings
 from assay.backends.target import of
 from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.index import ix
 from assay.core.lang import input, op, program
 from assay.semantics.denote import bits_equal, run
+from assay.verify.validate import validate
 from benchmarks import workloads as w
 
 TARGET = of("x86_64", frozenset(("avx2", "fma", "f16c")), "test")
@@ -166,6 +169,47 @@ def test_a_matmul_of_many_pages_reads_packed_operands_that_are_fetched_ahead():
     assert b.schedule.order == ((0, 8), (1, None), (0, None), (2, None))
     assert product.schedule.order == ((1, 64), (0, None), (1, None))
     assert str(product.schedule).endswith("fetched 128 steps ahead")
+
+
+def test_a_function_of_an_operand_is_computed_when_it_is_copied():
+    """Six rectifications stood in the inner loop of a product: once for each column of the result."""
+    x, y = m("x", 256, 1024), m("y", 1024, 1024)
+
+    def element(i, j):
+        return lang.fold(1024, lang.const(0.0, dt.f32), lambda acc, k: op("fma", op("relu", x[i, k]), y[k, j], acc))
+
+    found = kernels(whole(lang.tensor((256, 1024), element)))
+    rectified = [sum(e.op == "relu" for e in lang.walk((k.tensors[0].body,))) for k in found]
+    assert sorted(rectified[:2]) == [0, 1]
+    assert rectified[2:] == [0]
+
+
+@pytest.mark.parametrize("function", [
+    lambda v: v, lambda v: op("relu", v), lambda v: op("sub", op("exp", v), v), lambda v: op("add", v, 1.0),
+    lambda v: lang.convert(lang.convert(v, dt.f16), dt.f32),
+], ids=["itself", "relu", "one element twice", "a constant", "rounded"])  # fmt: skip
+@pytest.mark.parametrize("guarded", [False, True], ids=["tiles", "pads"])
+def test_packed_operands_keep_the_bits(function, guarded):
+    x, f = m("x", 13, 21), m("f", 21, 19)
+    read = (lambda i, k: lang.load_or_zero(x, i - 1, k)) if guarded else (lambda i, k: x[i, k])
+
+    def element(i, j):
+        zero = lang.const(0.0, dt.f32)
+        return lang.fold(21, zero, lambda acc, k: op("fma", function(read(i, k)), op("mul", f[k, j], f[k, j]), acc))
+
+    t = lang.tensor((13, 19), element)
+    tile = Schedule(vector=1, copies=1, jam=((0, 6),))
+    rng = np.random.default_rng(0)
+    data = {x: rng.standard_normal((13, 21), np.float32), f: rng.standard_normal((21, 19), np.float32)}
+    given = whole(t)
+    found = [packed(t, tile, 8, operands) for operands in packings(t, tile, 8)]
+    assert len(found) == 3
+    for copies, made in found:
+        assert not set(copies).isdisjoint(made.reads)
+        q = program(given.inputs, (made,))
+        arrays = [data[i] for i in given.inputs]
+        assert all(map(bits_equal, run(given, arrays), run(q, arrays)))
+        assert validate(given, q).proved
 
 
 def test_what_a_short_fold_reads_is_not_fetched_ahead():

@@ -223,6 +223,8 @@ def _of_engine(seed: int) -> Wrong | None:
         found = grad(loss, [*leaves, s], allow_unused=True)
     except Unsupported:
         return None
+    except UserError as error:  # a cotangent of another shape
+        return "autograd", f"{o.name}{sample}: {error}"
     got = [np.zeros(t.shape) if g is None else g.numpy() for t, g in zip([*leaves, s], found, strict=True)]
     results = evaluate(list(at.weights), at.values)
     weights = {t: w + 2 * y for (t, w), y in zip(at.weights.items(), results, strict=True)}

@@ -31,7 +31,8 @@ Tell: TypeAlias = Callable[[str], None]
 
 BATCH = 20  # programs between two looks at the other checks
 AUDITED = 20  # rounds of questions in a batch
-DERIVATIVES = frozenset(("slopes", "tangent", "adjoint", "partition", "autograd"))  # parts that these audits are about
+DERIVATIVES = frozenset(("slopes", "tangent", "adjoint", "partition", "autograd"))
+ABOUT_THEM = ("slopes", "derivatives")  # the audits of these parts: first for their mutants, left out for others
 BACKEND = ("schedule", "nest", "emit", "cpp")  # stages that need a build
 PLANS, SMALL = 12, 6  # random ones of each core program of so many tensors at most
 SCALAR = 1  # the random plan without vectors, for all of them
@@ -67,8 +68,9 @@ def _by_audit(mutant: Mutant, first: int, tell: Tell) -> Outcome | None:
     from assay.fuzz.audit import AUDITS, audit
     from assay.fuzz.oracle import Judged, draw_many_arrays
 
-    for part in AUDITS:
-        if part in ("slopes", "derivatives") and DERIVATIVES.isdisjoint(mutant.part.split("|")):
+    derived = not DERIVATIVES.isdisjoint(mutant.part.split("|"))
+    for part in sorted(AUDITS, key=lambda name: derived and name not in ABOUT_THEM):
+        if part in ABOUT_THEM and not derived:
             continue  # a core program that is broken is seen sooner by what follows
         tell(part)
         found = audit(part, AUDITED, first)

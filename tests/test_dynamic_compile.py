@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import assay
+from assay.autograd import grad
 from assay.backends import build
 from assay.core.errors import UserError
 from assay.semantics.compare import bits_equal
@@ -49,6 +50,34 @@ def test_one_build_serves_20_sizes(c: DynamicCase, builds: list[str]) -> None:
     assert len(builds) == 1, "a size made a build"
     info = g.cache_info()
     assert (info.misses, info.entries, info.hits) == (1, 1, SIZES)
+
+
+def gradients(f: Any, args: list[Any]) -> list[np.ndarray | None]:
+    """Of all results that have a history, with respect to all floats."""
+    wrt = [t.detach().requires_grad_() for t in args if t.dtype.is_float]
+    given = iter(wrt)
+    made = f(*(next(given) if t.dtype.is_float else t for t in args))
+    ends = [y for y in (made if isinstance(made, tuple | list) else (made,)) if y.requires_grad]
+    seeds = [assay.arange(y.numel()).reshape(y.shape).to(y.dtype) + 0.5 for y in ends]
+    found = grad(ends, wrt, seeds, allow_unused=True) if ends else [None] * len(wrt)
+    return [None if g is None else g.numpy() for g in found]
+
+
+@pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
+def test_gradients_have_eagers_bits_at_every_size(c: DynamicCase) -> None:
+    g = assay.compile(c.f, backend="reference", dynamic=True)
+    for k, shapes in enumerate(([s for s, _ in c.arguments], *other_shapes(captured(c), 3, 2))):
+        args = tensors(c, shapes, k)
+        got, want = gradients(g, args), gradients(c.f, args)
+        for a, b in zip(got, want, strict=True):
+            assert (a is None) == (b is None)
+            assert a is None or b is None or bits_equal(a, b), shapes
+
+
+def test_ties_share_a_gradient_at_every_size() -> None:
+    x, y = assay.tensor([[1.0, 2.0], [3.0, 4.0]]), assay.tensor([[1.0, 5.0], [0.0, 4.0]])
+    g = assay.compile(lambda x, y: assay.maximum(x, y).sum(), backend="reference", dynamic=True)
+    assert [a.tolist() for a in gradients(g, [x, y])] == [[[0.25, 0.0], [0.5, 0.25]], [[0.25, 0.5], [0.0, 0.25]]]
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 9, 15, 16, 17, 64, 100, 1000])

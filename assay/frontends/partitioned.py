@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import InternalError, Unsupported
-from assay.core.lang import Program, T, order, program
+from assay.core.lang import Program, order, program
 from assay.core.operators.registry import Operator
 from assay.frontends.derived import Derived, ProgramOperator, active, pullback, reaching
 from assay.partition.choose import Budget, partition
@@ -48,18 +48,18 @@ class Derivatives:
 class PartitionedOperator(ProgramOperator):
     """The operator that means `p`; `order` counts how often it has been differentiated to become this one.
 
-    changed: inputs whose memory is overwritten after the call; a backward is given a copy of what it reads of them
+    joint: the program with its gradients (None: by the adjoint of `p` as a whole)
     """
 
-    def __init__(self, base: str, p: Program, settings: Derivatives, *, joint: JointOf | None = None, order: int = 0,
-                 changed: Sequence[T] = ()) -> None:  # fmt: skip
+    def __init__(self, base: str, p: Program, settings: Derivatives, *, joint: JointOf | None = None,
+                 order: int = 0) -> None:  # fmt: skip
         super().__init__(base, "default", p, settings.build)
-        self.settings, self.order, self.changed = settings, order, tuple(changed)
+        self.settings, self.order = settings, order
         self.joint: JointOf = joint or self._adjoint
         self._recording: dict[tuple[int, ...], Operator] = {}
 
     def _adjoint(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Joint:
-        return joint_program(self.fixed, [self.fixed.inputs[k] for k in wanted], given=given, changed=self.changed)
+        return joint_program(self.fixed, [self.fixed.inputs[k] for k in wanted], given=given)
 
     def recording(self, wanted: tuple[int, ...]) -> Operator:
         found = self._recording.get(wanted)

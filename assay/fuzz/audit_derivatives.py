@@ -266,7 +266,7 @@ def _of_graph(seed: int) -> Wrong | None:
         given = [k for k, t in enumerate(results) if t.requires_grad]
         if not floats or not given or len(graph.results) != len(results) or graph.inputs != graph.inputs[: len(tensors)]:
             return None
-        seeds = [from_numpy(np.ones(t.shape, t.dtype.numpy)) for t in (results[k] for k in given)]
+        seeds = [from_numpy(np.full(results[k].shape, 1 + n, results[k].dtype.numpy)) for n, k in enumerate(given)]
         found = grad([results[k] for k in given], [tensors[k] for k in floats], seeds, allow_unused=True)
         joint = joint_of_graph(graph, program, floats, given)
         want = run(joint.program, [*arrays, *(t.numpy() for t in seeds)])[joint.outputs :]

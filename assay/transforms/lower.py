@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assay.core.errors import UserError
 from assay.core.graph import Graph
+from assay.core.ieee import ieee
 from assay.core.lang import Program, input, program, recorded_requires
 
 
@@ -17,7 +18,7 @@ def lower(graph: Graph) -> Program:
     """
     if not isinstance(graph, Graph):
         raise UserError(f"lower() takes a graph, not {type(graph).__name__}: assay.lower(assay.trace(f, *args))")
-    with recorded_requires() as effects:
+    with ieee(), recorded_requires() as effects:
         inputs = [input(node.name, node.shape, node.dtype) for node in graph.inputs]
         results = graph.run(lambda operator, arguments: operator.declared(*arguments), inputs)
     return program(inputs, results, effects, graph.name)

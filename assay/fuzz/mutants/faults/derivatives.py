@@ -80,8 +80,10 @@ TABLE = (
          ("a saved value may be changed", "if v.writes is not None and v.writes.count != self.count:", "if False:"),
          ("what an update destroys is not copied", "v.array.copy(), None, 0", "v.array, None, 0")),
     *_in("frontends/joint.py", "autograd",
-         ("the joint graph drops a second contribution", 'found[at] = g if before is None else OPERATORS["add.Tensor"](before, g, 1)', "found[at] = g"),
-         ("the joint graph walks forwards", "for node, arguments in reversed(self.calls):", "for node, arguments in self.calls:")),
+         ("the joint program goes back from one result only", "if k in self.given]", "if k == self.given[0]]"),
+         ("cotangents of the joint program are exchanged", "for k, t in zip(given, seeds, strict=True)})", "for k, t in zip(given, seeds[::-1], strict=True)})"),
+         ("gradients of the joint program are exchanged", "[found.get(edge) for edge in self.edges]", "[found.get(edge) for edge in self.edges[::-1]]"),
+         ("an input that is not used has a gradient", 'apply_by_name("zeros_like", values[k])', 'apply_by_name("ones_like", values[k])')),
     *_in("frontends/derived.py", "autograd|adjoint",
          ("a saved result is the first argument", "reads.update((t, there[made]) for made, t in results.items() if t in loaded)", "reads.update((t, 0) for made, t in results.items() if t in loaded)")),
 )  # fmt: skip

@@ -23,7 +23,7 @@ import numpy as np
 import optree
 
 from assay.core.errors import Unsupported, UserError
-from assay.core.graph import Graph, map_nodes
+from assay.core.graph import Graph
 from assay.core.lang import Program, requires
 from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
@@ -38,7 +38,7 @@ from assay.frontends.partitioned import Derivatives, PartitionedOperator
 from assay.frontends.source import quoted, quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.unseen import is_unseen, refuse_lost_history
-from assay.frontends.value import STATE, Value, abstract, is_annotated, live_levels, process
+from assay.frontends.value import STATE, Value, is_annotated, live_levels, process
 from assay.semantics.failure import RequireError
 from assay.transforms.lower import lower
 from assay.transforms.pipeline import Stage
@@ -209,7 +209,7 @@ class Entry:
         for node in graph.nodes:
             if not node.partial:
                 continue
-            meaning = node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))
+            meaning = node.target.program(*node.args)
             if any(stated(self.at, t.message) == error.tensor.message for t in requires(meaning)):
                 of = ", ".join(arguments.get(x, x.name) for x in node.operands)
                 error.add_note(f"in {node.target.base} of {of} at {quoted_line(node.where)}")

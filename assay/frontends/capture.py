@@ -337,11 +337,4 @@ def decompose(graph: Graph, basis: frozenset[str] = frozenset()) -> Graph:
     """The graph with the operators outside the basis replaced by simpler ones, where they have a decomposition."""
     level = Trace()
     with interpreters(Abstract(), level, Decompose(basis)):
-        values = [abstract(n.shape, n.dtype) for n in graph.inputs]
-        for value, old in zip(values, graph.inputs, strict=True):
-            level.placeholder(value, old.name).value = old.value
-        results = [level.node(v) for v in graph.run(process, values)]
-    places = dict(zip(graph.inputs, level.inputs, strict=True))
-    cut = len(graph.epilogue)
-    epilogue = [(places[place], value) for (place, _), value in zip(graph.epilogue, results[:cut], strict=True)]
-    return Graph(level.inputs, level.nodes, results[cut:], epilogue, graph.name).without_dead_code()
+        return level.retraced(graph, graph.run(process, level.placeholders(graph)))

@@ -19,7 +19,7 @@ from assay.frontends.autograd import AUTOGRAD
 from assay.frontends.capture import Captured, capture, flatten, with_handles
 from assay.frontends.joint import Recorded
 from assay.frontends.tensor import Tensor
-from assay.frontends.value import Abstract, Trace, Value, abstract, interpreters, muted
+from assay.frontends.value import Abstract, Trace, abstract, interpreters, muted
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ def joint_graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> JointGraph:
     wanted = tuple(k for k, s in enumerate(captured.sources) if s.kind != "constant" and _requires_grad(s, tensors))
     trace = Trace()
     with interpreters(Abstract(), trace), muted(frozenset()):
-        values: list[Value] = []
-        for node in captured.graph.inputs:
-            value = abstract(node.shape, node.dtype)
-            trace.placeholder(value, node.name).value = node.value
-            values.append(value)
-        recorded = Recorded(captured.graph, values, wanted)
+        recorded = Recorded(captured.graph, trace.placeholders(captured.graph), wanted)
         if not recorded.given:
             raise UserError("no result of the function depends on a tensor that requires a gradient")
         forward = {*trace.nodes, *trace.inputs}
@@ -66,11 +61,7 @@ def joint_graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> JointGraph:
         for n, seed in enumerate(seeds.values()):
             trace.placeholder(seed, f"tangents_{n + 1}")
         found = dict(zip(wanted, recorded.gradients(seeds), strict=True))
-        outputs = [trace.node(v) for v in (*recorded.results, *found.values()) if v is not None]
-    places = dict(zip(captured.graph.inputs, trace.inputs, strict=False))
-    cut = len(captured.graph.epilogue)
-    epilogue = [(places[n], value) for (n, _), value in zip(captured.graph.epilogue, outputs[:cut], strict=True)]
-    graph = Graph(trace.inputs, trace.nodes, outputs[cut:], epilogue, captured.graph.name).without_dead_code()
+        graph = trace.retraced(captured.graph, [v for v in (*recorded.results, *found.values()) if v is not None])
     later = frozenset(n for n in (*graph.inputs, *graph.nodes) if n not in forward)
     return JointGraph(graph, later, tuple(k for k, g in found.items() if g is not None), recorded.given, captured)
 

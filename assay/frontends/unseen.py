@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.core.errors import UserError
-from assay.core.graph import GETITEM, Graph, Node, map_nodes
-from assay.core.lang import Program
+from assay.core.graph import GETITEM, Graph, Node
 from assay.frontends.derived import active
 from assay.frontends.source import quoted_line
-from assay.frontends.value import abstract
 
 
 def is_unseen(place: Node, value: Node) -> bool:
@@ -36,12 +34,8 @@ def refuse_lost_history(graph: Graph, wanted: Sequence[int]) -> None:
                 "a view made under no_grad), so what requires a gradient cannot be written to it; clone() it first"
             )
         if moving and node.target.base != "detach":
-            known.update((node, k) for k in active(_program(node), moving))
+            known.update((node, k) for k in active(node.target.program(*node.args), moving))
 
 
 def _place(n: Node) -> tuple[Node, int]:
     return (n.args[0], n.args[1]) if n.kind == GETITEM else (n, 0)
-
-
-def _program(node: Node) -> Program:
-    return node.target.program(*(map_nodes(a, lambda n: abstract(n.shape, n.dtype)) for a in node.args))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from assay.core import graph
 from assay.core.dtypes import DTYPES, DType, bool_
 from assay.core.errors import UserError
-from assay.core.graph import Names, Node
+from assay.core.graph import Graph, Names, Node
 from assay.core.lang import Program, requires, size_of
 from assay.core.operators.registry import TENSOR_TYPES, Operator, lookup, resolve
 from assay.core.operators.schema import describe
@@ -210,6 +210,20 @@ class Trace(Interpreter):
         self.inputs.append(node)
         value.meta[self] = node
         return node
+
+    def placeholders(self, graph: Graph) -> list[Value]:
+        """Values for another run of the graph, each with an input like the graph's."""
+        values = [abstract(n.shape, n.dtype) for n in graph.inputs]
+        for value, node in zip(values, graph.inputs, strict=True):
+            self.placeholder(value, node.name).value = node.value
+        return values
+
+    def retraced(self, graph: Graph, results: Sequence[Value]) -> Graph:
+        """What another run of the graph has recorded: with its epilogue, returning the other `results`."""
+        places = dict(zip(graph.inputs, self.inputs, strict=False))
+        nodes, cut = list(map(self.node, results)), len(graph.epilogue)
+        epilogue = [(places[place], value) for (place, _), value in zip(graph.epilogue, nodes, strict=False)]
+        return Graph(self.inputs, self.nodes, nodes[cut:], epilogue, graph.name).without_dead_code()
 
     def bind(self, value: Value, array: np.ndarray | None) -> Node:
         """An input that the function did not receive as an argument: a constant, or a tensor from outside."""

@@ -13,6 +13,7 @@ from assay.core.operators import OPERATORS, Operator
 from assay.core.operators.samples import draw
 from assay.fuzz.differences import likes
 from assay.semantics.denote import RequireError, run
+from assay.transforms.pipeline import optimise
 
 CONVENTIONS = [o for o in OPERATORS.values() if o.convention is not None]
 
@@ -79,8 +80,9 @@ def test_compiled_functions_have_the_same_conventions(backend: str) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"dynamic": True}], ids=["", "dynamic"])
 @pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("f", [lambda x, y: assay.maximum(x, y) ** 4, lambda x, y: (x - 1).amax() ** 4 * x + y.min() ** 5],
-                         ids=["maximum", "amax, min"])  # fmt: skip
+@pytest.mark.parametrize("f", [lambda x, y: assay.maximum(x, y) ** 4, lambda x, y: (x - 1).amax() ** 4 * x + y.min() ** 5,
+                               lambda x, y: F.embedding(assay.tensor([0, 1, 1, 2]), x.unsqueeze(1), padding_idx=1) ** 4 * y],
+                         ids=["maximum", "amax, min", "embedding"])  # fmt: skip
 def test_conventions_hold_at_every_order_and_for_all_sizes(f: Any, order: int, options: dict[str, Any]) -> None:
     """Shares of powers of two: exact in any order of sums."""
     found: list[Any] = []
@@ -91,3 +93,10 @@ def test_conventions_hold_at_every_order_and_for_all_sizes(f: Any, order: int, o
             gradients = grad(sum((d * d).sum() for d in gradients), leaves, create_graph=order > k)
         found.append([d.tolist() for d in gradients])
     assert found[0] == found[1]
+
+
+def test_a_padding_row_costs_the_forward_nothing() -> None:
+    args = assay.tensor([0, 1, 1]), assay.ones(3, 4)
+    plain, padded = (optimise(assay.lower(assay.trace(f, *args)))[-1].program for f in (
+        lambda i, w: F.embedding(i, w), lambda i, w: F.embedding(i, w, padding_idx=1)))  # fmt: skip
+    assert padded is plain

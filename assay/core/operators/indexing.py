@@ -233,7 +233,7 @@ def embedding(weight: T, chosen: T, padding_idx: int, scale_grad_by_freq: bool, 
     def body(*i: Ix) -> E:
         position = load(positions, *i[:-1])
         e = load(weight, position, i[-1])
-        return select(op("eq", position, padding_idx), op("stop", e), e) if padding_idx >= 0 else e
+        return op("as_if", e, select(op("eq", position, padding_idx), op("stop", e), e)) if padding_idx >= 0 else e
 
     return elements((*chosen.shape, weight.shape[1]), body, weight.dtype)
 

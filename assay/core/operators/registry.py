@@ -61,7 +61,8 @@ class Operator:
     whatever level the caller works on (values, traced values, core tensors).
     backend(program) is what evaluates its programs on arrays; None: the reference.
     convention(*arguments) is a meaning of the same value whose derivative counts as the operator's: at kinks, where the value
-    does not say what that is, it has PyTorch's.  It depends on nothing that the operator's own meaning does not depend on.
+    does not say what that is, it has PyTorch's.  It depends on nothing that the operator's own meaning does not depend on, and
+    is one for each program of that; where another argument decides, the meaning itself says `as_if` (embedding).
     """
 
     schema: Schema

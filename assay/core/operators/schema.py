@@ -16,6 +16,7 @@ import numpy as np
 
 from assay.core.dtypes import DType
 from assay.core.errors import UserError
+from assay.core.graph import Node
 from assay.core.index import Ix
 from assay.core.lang import T
 
@@ -141,7 +142,7 @@ def _tuple(value: Any, type_: Type) -> tuple[Any, ...]:
 
 # ------------------------------------------------------------------------------------------------ matching
 
-TENSOR_TYPES: list[type] = [T]
+TENSOR_TYPES: list[type] = [T, Node]
 """What counts as a tensor argument.  A frontend appends its own classes (each with .shape and .dtype)."""
 
 

@@ -22,7 +22,7 @@ from assay.frontends.cell import new_cell
 from assay.frontends.dual import Dual, with_tangent, without_tangent
 from assay.frontends.gradients import owned
 from assay.frontends.tensor import Tensor, fresh
-from assay.frontends.value import STATE, apply_by_name, muted, pushed
+from assay.frontends.value import apply_by_name, pushed, recording
 
 Argnums = int | tuple[int, ...]
 
@@ -60,7 +60,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
             if not isinstance(y, Tensor) or y.numel() != 1:
                 what = f"of shape {list(y.shape)}" if isinstance(y, Tensor) else f"a {type(y).__name__}"
                 raise UserError(f"grad needs a result of one element; this one is {what}: use vjp or jacobian")
-            with muted(STATE.muted | {level}):
+            with recording(level, wanted=False):
                 seed = fresh(apply_by_name("full_like", y.value, 1.0))
             gradients = _pull(level, [y], [seed], inputs, edges)
         gradient = optree.tree_unflatten(structure, gradients)
@@ -187,7 +187,7 @@ def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tenso
         if level in y.value.meta:
             seeds.append((y.value.meta[level], c.value))
     found = differentiate(level, seeds, edges, keep=True, create_graph=False)
-    with muted(STATE.muted | {level}):
+    with recording(level, wanted=False):
         pairs = zip(inputs, edges, strict=True)
         taken = {id(seed) for _, seed in seeds}
         return [fresh(owned(found[e], taken) if e in found else apply_by_name("zeros_like", x.value)) for x, e in pairs]

@@ -36,6 +36,7 @@ from assay.frontends.value import (
     interpreters,
     muted,
     process,
+    recording,
     values_in,
 )
 
@@ -407,7 +408,7 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
         slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)
 
     captured = level is AUTOGRAD and STATE.trace is not None and not create_graph  # gradients are constants at the call too
-    with muted(STATE.muted - {level} if create_graph else STATE.muted | {level}):
+    with recording(level, wanted=create_graph):
         for edge, cotangent in seeds:
             give(edge, cotangent)
         while heap:

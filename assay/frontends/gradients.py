@@ -14,7 +14,7 @@ from assay.core.errors import UserError
 from assay.frontends import dispatch, source
 from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, Node, check_level, check_like, differentiate, edge_of
 from assay.frontends.tensor import Tensor, fresh
-from assay.frontends.value import STATE, Value, apply_by_name, muted
+from assay.frontends.value import Value, apply_by_name, recording
 
 _adding = threading.Lock()
 
@@ -42,7 +42,7 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
                     f"{source.quoted()}  output {k} has shape {list(v.shape)}; only of one element the gradient is understood "
                     "to be 1. Sum the output, or pass its gradient"
                 )
-            with muted(STATE.muted | {AUTOGRAD}):
+            with recording(AUTOGRAD, wanted=False):
                 seed = apply_by_name("full_like", v, 1.0)
         else:
             seed = g.value
@@ -79,13 +79,13 @@ def _retain(node: Node, k: int, g: Value, *, create_graph: bool) -> None:
     """The `grad` of a result that was asked for by name: what it has had, and g."""
     node.retained = node.retained or {}
     before = node.retained.get(k)
-    with muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+    with recording(AUTOGRAD, wanted=create_graph):
         node.retained[k] = g if before is None else apply_by_name("add.Tensor", before, g, 1)
 
 
 def _accumulate(leaf: Leaf, g: Value, *, create_graph: bool) -> None:
     """leaf.grad += g, in its memory unless the sum needs a history.  Threads take turns."""
-    with _adding, muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+    with _adding, recording(AUTOGRAD, wanted=create_graph):
         if leaf.grad is None:
             leaf.grad = fresh(apply_by_name("clone", g))
         elif create_graph:
@@ -144,7 +144,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 def owned(g: Value, taken: set[int], *, create_graph: bool = False) -> Value:
     """The gradient in memory of its own: a view, a seed, or what another tensor got already is copied; `taken` takes note."""
     if g.shares or id(g) in taken:
-        with muted(STATE.muted - {AUTOGRAD} if create_graph else STATE.muted | {AUTOGRAD}):
+        with recording(AUTOGRAD, wanted=create_graph):
             return apply_by_name("clone", g)
     taken.add(id(g))
     return g

@@ -13,18 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.errors import UserError
+from assay.core.errors import Unsupported, UserError
 from assay.core.graph import Graph, Node, show_graph
 from assay.frontends.autograd import AUTOGRAD
 from assay.frontends.capture import Captured, capture, flatten, with_handles
 from assay.frontends.joint import Recorded
+from assay.frontends.source import quoted
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import Abstract, Trace, abstract, interpreters, muted
 
 
 @dataclass(frozen=True)
 class JointGraph:
-    """Results of the forward (`forward` of them, epilogue values first), then gradients of the inputs `wanted`.
+    """Results of the forward (epilogue values first), then gradients of the inputs `wanted`.
 
     `backward` are the nodes that belong to the way back: cotangents of the results `given`, and calls.
     """
@@ -46,9 +47,14 @@ class JointGraph:
 def joint_graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> JointGraph:
     """The joint graph of f(*args, **kwargs) for the tensors that require a gradient, those that f finds elsewhere too.
 
-    Raises UserError where none does, or no result depends on one.
+    Raises UserError where none does, or no result depends on one, Unsupported where f calls a Function of the user.
     """
     captured = capture(f, args, kwargs)
+    if captured.functions:
+        raise Unsupported(
+            f"{quoted()}  the function calls {', '.join(dict.fromkeys(captured.functions))}, whose backward is Python: its way back "
+            "is no graph of operators; ask for the joint graphs of the parts around it"
+        )
     tensors = [t for t in with_handles(flatten(args, kwargs)[0]) if isinstance(t, Tensor)]
     wanted = tuple(k for k, s in enumerate(captured.sources) if s.kind != "constant" and _requires_grad(s, tensors))
     trace = Trace()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -332,6 +332,11 @@ def muted(levels: frozenset[Interpreter]) -> Iterator[None]:
         yield
     finally:
         STATE.muted = old
+
+
+def recording(level: Interpreter, *, wanted: bool) -> AbstractContextManager[None]:
+    """The level sees what happens, or, where that is not wanted, lets it pass."""
+    return muted(STATE.muted - {level} if wanted else STATE.muted | {level})
 
 
 @contextmanager

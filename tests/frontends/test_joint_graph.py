@@ -8,6 +8,8 @@ import pytest
 
 import assay
 import assay.nn.functional as F
+from assay.autograd import Function
+from assay.core.errors import Unsupported
 from assay.frontends.joint_graph import joint_graph
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import run
@@ -89,3 +91,21 @@ def test_10_the_state_of_the_generator_is_shared() -> None:
 def test_nothing_to_go_back_for() -> None:
     with pytest.raises(assay.UserError, match="no result of the function depends"):
         joint_graph(example_5_1, assay.ones(2, 2), assay.ones(2, 2))
+
+
+class Halved(Function):
+    """2 x, whose derivative it declares to be 1."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def test_a_function_of_the_user_is_not_part_of_it() -> None:
+    x = assay.ones(3, requires_grad=True)
+    with pytest.raises(Unsupported, match="calls Halved, whose backward is Python"):
+        joint_graph(lambda x: Halved.apply(x).sum(), x)

@@ -14,11 +14,12 @@ from typing import Any
 from assay.core.errors import Unsupported
 from assay.core.graph import Graph, Node
 from assay.core.ieee import ieee
-from assay.core.lang import Program, const, recorded_requires, tensor
+from assay.core.lang import Program, recorded_requires
 from assay.frontends.autograd import AUTOGRAD, Autograd, Edge, differentiate, make_leaf, reached
 from assay.frontends.derived import active, reaching
+from assay.frontends.joint import joint_of
 from assay.frontends.value import Abstract, Trace, Value, abstract, interpreters, muted
-from assay.partition.joint import Joint, joint_from
+from assay.partition.joint import Joint
 from assay.transforms.adjoint import cotangents_of
 
 
@@ -84,7 +85,5 @@ class History:
         with ieee(), recorded_requires():
             starts = cotangents_of(p, given)
             made = iter(back.run(lambda op, args: op.declared(*args), [*p.inputs, *starts]))
-            wrt = [next(made) if g is not None else None for g in gradients]
-            zeros = [tensor(p.inputs[k].shape, lambda *_, k=k: const(0, p.inputs[k].dtype)) for k in wanted]
-            places = [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue]
-            return joint_from(p, starts, [z if g is None else g for g, z in zip(wrt, zeros, strict=True)], changed=places)
+            wrt = {k: None if g is None else next(made) for k, g in zip(wanted, gradients, strict=True)}
+            return joint_of(graph, p, starts, wrt)

@@ -15,10 +15,10 @@ from typing import Any
 
 from assay.core.graph import Graph
 from assay.core.ieee import ieee
-from assay.core.lang import Program, T, recorded_requires
+from assay.core.lang import Program, T, const, recorded_requires, tensor
 from assay.core.operators.registry import Operator
 from assay.frontends.autograd import Autograd, differentiate, make_leaf
-from assay.frontends.value import Interpreter, Value, abstract, apply_by_name, has_list_result, interpreters, process, pushed
+from assay.frontends.value import Interpreter, Value, abstract, has_list_result, interpreters, process, pushed
 from assay.partition.joint import Joint, joint_from
 from assay.transforms.adjoint import cotangents_of
 
@@ -72,6 +72,14 @@ def joint_of_graph(graph: Graph, p: Program, wanted: Sequence[int], given: Seque
     values = [definitions.value(t) for t in p.inputs]
     with ieee(), recorded_requires(), interpreters(definitions):
         found = Recorded(graph, values, wanted).gradients({k: definitions.value(t) for k, t in zip(given, seeds, strict=True)})
-        gradients = [apply_by_name("zeros_like", values[k]) if g is None else g for k, g in zip(wanted, found, strict=True)]
-    changed = [values[graph.inputs.index(n)].meta[definitions] for n, _ in graph.epilogue]
-    return joint_from(p, seeds, [g.meta[definitions] for g in gradients], changed)
+    return joint_of(graph, p, seeds, dict(zip(wanted, [None if g is None else g.meta[definitions] for g in found], strict=True)))
+
+
+def joint_of(graph: Graph, p: Program, seeds: Sequence[T], gradients: Mapping[int, T | None]) -> Joint:
+    """The joint program of a graph and these gradients of its inputs, zeros where there is none."""
+    found = [zeros(p.inputs[k]) if g is None else g for k, g in gradients.items()]
+    return joint_from(p, seeds, found, [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue])
+
+
+def zeros(like: T) -> T:
+    return tensor(like.shape, lambda *_: const(0, like.dtype))

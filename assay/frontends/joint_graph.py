@@ -52,8 +52,8 @@ def joint_graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> JointGraph:
     captured = capture(f, args, kwargs)
     if captured.functions:
         raise Unsupported(
-            f"{quoted()}  the function calls {', '.join(dict.fromkeys(captured.functions))}, whose backward is Python: its way back "
-            "is no graph of operators; ask for the joint graphs of the parts around it"
+            f"{quoted()}  the function calls {', '.join(dict.fromkeys(captured.functions))}, whose backward is Python and no "
+            "graph of operators; ask for the joint graphs of the parts around it"
         )
     tensors = [t for t in with_handles(flatten(args, kwargs)[0]) if isinstance(t, Tensor)]
     wanted = tuple(k for k, s in enumerate(captured.sources) if s.kind != "constant" and _requires_grad(s, tensors))

@@ -83,7 +83,7 @@ TABLE = (
          ("the joint program goes back from one result only", "if k in self.given]", "if k == self.given[0]]"),
          ("cotangents of the joint program are exchanged", "for k, t in zip(given, seeds, strict=True)})", "for k, t in zip(given, seeds[::-1], strict=True)})"),
          ("gradients of the joint program are exchanged", "[found.get(edge) for edge in self.edges]", "[found.get(edge) for edge in self.edges[::-1]]"),
-         ("an input that is not used has a gradient", 'apply_by_name("zeros_like", values[k])', 'apply_by_name("ones_like", values[k])')),
+         ("an input that is not used has a gradient", "const(0, like.dtype)", "const(1, like.dtype)")),
     *_in("frontends/derived.py", "autograd|adjoint",
          ("a saved result is the first argument", "reads.update((t, there[made]) for made, t in results.items() if t in loaded)", "reads.update((t, 0) for made, t in results.items() if t in loaded)")),
 )  # fmt: skip

@@ -11,16 +11,19 @@ gradients, which load those of the forward, the same objects.  So gradients have
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay.core.graph import Graph
 from assay.core.ieee import ieee
-from assay.core.lang import Program, T, const, recorded_requires, tensor
+from assay.core.lang import Program, T, const, order, recorded_requires, tensor
 from assay.core.operators.registry import Operator
 from assay.frontends.autograd import Autograd, differentiate, make_leaf
 from assay.frontends.value import Interpreter, Value, abstract, has_list_result, interpreters, process, pushed
 from assay.partition.joint import Joint, joint_from
 from assay.transforms.adjoint import cotangents_of
+from assay.transforms.rewrite import rewrite
+from assay.transforms.views import is_view
 
 
 class Recorded:
@@ -76,9 +79,14 @@ def joint_of_graph(graph: Graph, p: Program, wanted: Sequence[int], given: Seque
 
 
 def joint_of(graph: Graph, p: Program, seeds: Sequence[T], gradients: Mapping[int, T | None]) -> Joint:
-    """The joint program of a graph and these gradients of its inputs, zeros where there is none."""
+    """The joint program of a graph and these gradients of its inputs, zeros where there is none.
+
+    Views that only the way back makes (the transpose of a factor) are composed: no copy of a value is one that could be saved.
+    """
     found = [zeros(p.inputs[k]) if g is None else g for k, g in gradients.items()]
-    return joint_from(p, seeds, found, [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue])
+    joint = joint_from(p, seeds, found, [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue])
+    forward = set(order(p.roots))
+    return replace(joint, program=rewrite(joint.program, inlined=lambda t, made: t not in forward and is_view(made)))
 
 
 def zeros(like: T) -> T:

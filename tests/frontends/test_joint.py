@@ -9,13 +9,14 @@ import assay
 import assay.nn.functional as F
 from assay.autograd import grad
 from assay.core import dtypes as dt
-from assay.core.lang import input
+from assay.core.lang import input, order
 from assay.core.operators.registry import OPERATORS
 from assay.frontends.joint import Definitions, joint_of_graph
 from assay.frontends.value import apply_by_name, interpreters
 from assay.partition.joint import joint_program
 from assay.semantics.compare import bits_equal
 from assay.semantics.denote import run
+from assay.transforms.views import is_view
 
 WHOLE = [np.array(a, np.float32) for a in ([[1, -2, 3], [4, 0, -1]], [[2, 1, 1], [-3, 2, 5]])]  # sums of them are exact
 
@@ -59,6 +60,14 @@ def test_its_gradients_are_eagers_also_of_inputs_that_are_not_used(f: Any) -> No
     found = grad(f(*leaves), leaves, [assay.tensor(s) for s in arguments[2:]], allow_unused=True)
     for a, g, got in zip((x, y), found, run(joint.program, arguments)[joint.outputs :], strict=True):
         assert bits_equal(np.zeros_like(a) if g is None else g.numpy(), got)
+
+
+def test_the_way_back_makes_no_views_of_values() -> None:
+    """The rule of a product reads a transposed factor: it is the factor that may be saved."""
+    joint, _, _ = both(lambda x, y: ((x.t() @ y).exp() @ y.t(), y.sum()), *WHOLE)
+    forward = set(order(joint.results))
+    assert not [t for t in joint.program.tensors if t not in forward and is_view(t)]
+    assert all(t in forward for t in joint.values)
 
 
 def test_a_changed_input_is_one_of_the_joint_program() -> None:

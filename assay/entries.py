@@ -313,8 +313,8 @@ class _Outputs:
             if chain and view.cell.annotated:
                 self.views.append(view)
             return view
-        t = self.tensors[o.index]
-        if o.kind == "argument":
+        t = o.value.leaf(self.tensors).grad if o.kind == "gradient" else self.tensors[o.index]
+        if o.kind in ("argument", "gradient"):
             return Tensor(t.cell, t.chain + chain) if chain else t
         return Tensor(t.cell, chain)
 

@@ -105,13 +105,17 @@ class Node:
 
 
 class Leaf(Node):
-    """A tensor that requires a gradient by the user's wish; `grad` is what backward() has brought it."""
+    """A tensor that requires a gradient by the user's wish; `grad` is what backward() has brought it.
 
-    __slots__ = ("after", "grad")
+    In a capture: `behind` is the node outside that it stands for.
+    """
+
+    __slots__ = ("after", "behind", "grad")
 
     def __init__(self, level: Autograd) -> None:
         super().__init__(level, (), 1)
         self.grad: Any = None
+        self.behind: Node | None = None
         self.after: dict[int, Callable[[], None]] | None = None  # called when something was added to `grad`
 
     @property
@@ -125,10 +129,11 @@ class Leaf(Node):
 class Outer(Node):
     """What stands in a capture for the history that a tensor has outside: a gradient may be asked for, but not go through it."""
 
-    __slots__ = ()
+    __slots__ = ("behind",)
 
-    def __init__(self, level: Autograd) -> None:
+    def __init__(self, level: Autograd, behind: Node) -> None:
         super().__init__(level, (), 1)
+        self.behind = behind
 
     @property
     def name(self) -> str:
@@ -392,7 +397,11 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
 
     Takes the recorded calls from last to first.  `keep`: what they saved stays for another time.
     """
-    leads = None if wanted is None else _leading(reached([edge[0] for edge, _ in seeds]), {node for node, _ in wanted})
+    captured = level is AUTOGRAD and STATE.trace is not None
+    on_the_way = set[Node]() if wanted is None and not captured else reached([edge[0] for edge, _ in seeds])
+    if captured:
+        _check_outside(on_the_way, wanted)
+    leads = None if wanted is None else _leading(on_the_way, {node for node, _ in wanted})
     ends = None if wanted is None else set(wanted)
     found: dict[Edge, Value] = {}
     pending: dict[Node, list[Value | None]] = {}
@@ -407,19 +416,14 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
         before = slots[k]
         slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)
 
-    captured = level is AUTOGRAD and STATE.trace is not None and not create_graph  # gradients are constants at the call too
+    constant = captured and not create_graph  # gradients are constants at the call too
     with recording(level, wanted=create_graph):
         for edge, cotangent in seeds:
             give(edge, cotangent)
         while heap:
             _, node = heapq.heappop(heap)
             slots = pending.pop(node)
-            if ends is None and type(node) is Outer:
-                raise BackwardError(
-                    f"{source.quoted()}  backward() inside of a captured function would leave it, through the history that "
-                    "one of its tensors has outside; detach() that tensor first, or call backward() on the result outside"
-                )
-            if captured and (node.hooks or node.retained):
+            if constant and (node.hooks or node.retained):
                 slots = [None if g is None else apply_by_name("detach", g) for g in slots]
             _run_hooks(node, slots)
             for k, cotangent in enumerate(slots):
@@ -433,9 +437,20 @@ def differentiate(level: Autograd, seeds: Sequence[tuple[Edge, Value]], wanted: 
                 for edge, cotangent in zip(node.edges, gradients, strict=True):
                     if edge is not None and cotangent is not None:
                         give(edge, cotangent)
-        if captured:
+        if constant:
             found = {edge: apply_by_name("detach", g) for edge, g in found.items()}
     return found
+
+
+def _check_outside(nodes: Iterable[Node], wanted: Sequence[Edge] | None) -> None:
+    """Raises BackwardError in a capture where the way back, to the leaves or to `wanted`, would go on outside."""
+    ends = None if wanted is None else {node.behind for node, _ in wanted if isinstance(node, Leaf | Outer)}
+    for node in nodes:
+        if type(node) is Outer and (ends is None or not ends.isdisjoint(reached([node.behind]) - {node.behind})):
+            raise BackwardError(
+                f"{source.quoted()}  backward() inside of a captured function would leave it, through the history that one of "
+                "its tensors has outside; detach() that tensor first, or call backward() on the result outside"
+            )
 
 
 def is_gone(node: Node) -> bool:

@@ -22,7 +22,7 @@ import optree
 from assay.core.errors import Unsupported
 from assay.core.graph import Graph, Node
 from assay.core.index import is_symbolic
-from assay.frontends.autograd import AUTOGRAD, GradientsInside, Leaf, Outer, is_gone, make_leaf
+from assay.frontends.autograd import AUTOGRAD, Edge, GradientsInside, Leaf, Outer, is_gone, make_leaf
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
 from assay.frontends.history import History
@@ -89,6 +89,7 @@ class Output:
     argument  the tensor argument `index`, seen through `chain`
     storage   the storage of the tensor argument `index`, seen through `chain`
     outside   the tensor `value`, met elsewhere      static    `value`, not a tensor
+    gradient  the .grad that is the source `value`, seen through `chain`
     """
 
     kind: str
@@ -200,6 +201,7 @@ class _Capture:
         self.leaves: list[tuple[Source, Any]] = []
         self.known: list[tuple[Source, Leaf, Tensor | None]] = []  # each leaf, and the .grad that it starts with
         self.grads: dict[Cell, Node] = {}
+        self.edges: dict[Edge, Edge] = {}
         if inside or own:
             self.level.met = lambda cell, value: self._known_as(cell.value, value, Source("gradient", cell=cell))
         self.sources: dict[Node, Source] = {}
@@ -239,9 +241,13 @@ class _Capture:
         self.leaves.append((source, state))
         if state is None:
             return
-        node: Node = real.meta[AUTOGRAD][0]
+        edge: Edge = real.meta[AUTOGRAD]
+        if edge in self.edges:  # the same tensor a second time
+            value.meta[AUTOGRAD] = self.edges[edge]
+            return
+        node = edge[0]
         if not isinstance(node, Leaf):
-            value.meta[AUTOGRAD] = (Outer(AUTOGRAD), 0)
+            value.meta[AUTOGRAD] = self.edges[edge] = (Outer(AUTOGRAD, node), 0)
             return
         if node.hooks or node.after:
             raise Unsupported(
@@ -249,6 +255,8 @@ class _Capture:
                 "remove the hooks, or call backward() on the result outside"
             )
         leaf = make_leaf(value)
+        leaf.behind = node
+        self.edges[edge] = (leaf, 0)
         if node.grad is not None:
             g = node.grad.value
             stand_in = abstract(g.shape, g.dtype, g.strides)
@@ -314,6 +322,8 @@ class _Capture:
                 outputs.append(Output("static", value=x))
             elif x.cell in self.stand_ins:
                 outputs.append(Output("storage" if self.grouped else "argument", self.stand_ins[x.cell][0], x.chain))
+            elif x.cell in self.grads:
+                outputs.append(Output("gradient", chain=x.chain, value=self.sources[self.grads[x.cell]]))
             elif x.cell.owner is not self.level:
                 outputs.append(Output("outside", value=Tensor(x.cell, x.chain)))
             elif sharing[x.cell] == 1 and not overlaps(x.value.shape, x.value.strides):

@@ -95,7 +95,9 @@ def further(captured: Captured, tensors: Sequence[Tensor]) -> Any:
     found = sharing(captured, tensors) if captured.changed else ()
     if captured.leaves is None:
         return found
-    return found, AUTOGRAD in STATE.muted, tuple([leaf_state(s.value(tensors)) for s, _ in captured.leaves])
+    values = [s.value(tensors) for s, _ in captured.leaves]
+    edges = [v.meta.get(AUTOGRAD) for v in values]
+    return found, AUTOGRAD in STATE.muted, tuple(map(leaf_state, values)), tuple(map(edges.index, edges))
 
 
 def refuse_hidden_sharing(captured: Captured, tensors: Sequence[Tensor]) -> None:

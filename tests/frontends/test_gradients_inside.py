@@ -184,6 +184,30 @@ def test_what_is_refused() -> None:
     assert w.grad is None
 
 
+def test_the_same_tensor_twice() -> None:
+    def f(a: Any, b: Any) -> Any:
+        (a * b * a).sum().backward()
+        return a.grad, grad((a * b).sum(), [a, b], allow_unused=True)
+
+    g = assay.compile(f, backend="reference")
+    for _ in range(2):
+        found: list[Any] = []
+        for h in (f, g):
+            w, v = t([1.0, 2.0], requires_grad=True), t([3.0, 5.0], requires_grad=True)
+            made = [h(*pair) for pair in ((w, w), (w, v), (v, w), (w, w * 1))[:3]]
+            found.append([(a.tolist(), [d.tolist() for d in ds]) for a, ds in made] + [w.grad.tolist(), v.grad.tolist()])
+        assert found[0] == found[1]
+
+
+def test_a_way_that_leads_outside_and_back() -> None:
+    g = assay.compile(lambda h, w: grad((h * w).sum(), w)[0], backend="reference")
+    w, v = t([1.0, 2.0], requires_grad=True), t([3.0, 4.0], requires_grad=True)
+    with pytest.raises(BackwardError, match="would leave it, through the history"):
+        g(w * 3, w)
+    assert g(v * 3, w).tolist() == [9.0, 12.0]
+    assert g(w.detach() * 3, w).tolist() == [3.0, 6.0]
+
+
 def test_a_check_begins_with_the_graph() -> None:
     w = assay.ones(3, requires_grad=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.core.index import ix
 from assay.core.lang import Program, T, axes, let
 from assay.transforms.contract import bitwise, transform
 from assay.transforms.rewrite import rewrite
@@ -12,7 +13,7 @@ def _value(t: T) -> T:
     if t.kind != "let" or t.body.op != "as_if":
         return t
     value = t.body.args[0]
-    whole = value.op == "load" and value.attr[1] == axes(t.shape) and value.attr[0].shape == t.shape
+    whole = value.op == "load" and value.attr[0].shape == t.shape and value.attr[1] == tuple(map(ix, axes(t.shape)))
     return value.attr[0] if whole else let(t.shape, value)
 
 

@@ -20,7 +20,8 @@ from assay.semantics.denote import evaluate
 
 inf, nan = math.inf, math.nan
 FLOAT = [r for r in TABLE.values() if callable(r.lin)]
-SMOOTH = [r for r in FLOAT if r.name not in ("floor", "ceil", "trunc", "round", "lt", "le", "eq", "ne", "stop", "select")]
+ROUGH = ("floor", "ceil", "trunc", "round", "lt", "le", "eq", "ne", "stop", "as_if", "select")  # steps, or declared
+SMOOTH = [r for r in FLOAT if r.name not in ROUGH]
 
 
 def numbers(r: Row) -> list[E]:

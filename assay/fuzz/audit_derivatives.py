@@ -117,14 +117,15 @@ def _of_windows(seed: int) -> Wrong | None:
     length = rng.choice((max(length, 2), max(length, 2), 1, 2, 4))  # of a short one few windows, or few terms of each, are inside
     x, w = input("x", (length, 3), dt.f64), input("w", (taps,), dt.f64)
     largest, backwards = rng.random() < 0.5, rng.random() < 0.5
+    weighted, least = rng.random() < 0.5, rng.choice((-math.inf, -100.0))
 
     def window(i: Ix) -> E:
         def step(a: E, k: Ix, column: Ix) -> E:
             tap = taps - 1 - k if backwards else k
             read = load_or_zero(x, stride * i + dilation * tap - before, column)
-            return op("max", a, read * w[k]) if largest else op("fma", read, w[k], a)
+            return op("max", a, read * w[k] if weighted else read) if largest else op("fma", read, w[k], a)
 
-        first = const(-math.inf if largest else 0, dt.f64)
+        first = const(least if largest else 0, dt.f64)
         return fold(taps, first, lambda a, k: fold(3, a, lambda b, column: step(b, k, column)))
 
     at = point(program([x, w], [tensor((count,), window)]), [like(*t.shape, dtype=dt.f64) for t in (x, w)], seed, RANGES[2])

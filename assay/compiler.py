@@ -33,6 +33,8 @@ from assay.core.collection import uncollected
 from assay.core.errors import InternalError, Unsupported, UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program
+from assay.core.text import show
+from assay.core.wording import counted
 from assay.dynamic import SizedProgram, sized_program
 from assay.entries import Entry, Executable, Links, SizedEntry
 from assay.frontends.capture import capture, flatten, is_tensor, with_handles
@@ -134,6 +136,9 @@ class Compiled:
             return wrap(results[0]) if as_tensors else results[0]
         leaves = [results[o.index] for o in entry.captured.outputs]
         return optree.tree_unflatten(entry.captured.structure, map(wrap, leaves) if as_tensors else leaves)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__name__}: {counted(len(self._distinct()), 'signature')}, backend {self.backend!r}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -279,11 +284,12 @@ class Compiled:
         return "\n".join(lines)
 
     def explain_partitions(self) -> str:
-        """For each recorded derivative: what its backward is given and what it computes again, at what prices, and why."""
+        """For each recorded derivative: the program of results and gradients, what the backward is given and what it computes
+        again, at what prices, and why."""
         lines = [] if self.derivatives.partitions else [f"{self.__name__}: no gradient of it was recorded"]
         for name, made in self.derivatives.partitions:
             lines.append(f"{name}({', '.join(map(repr, made.split.joint.inputs))})")
-            lines += [f"  {line}" for line in str(made).splitlines()]
+            lines += [f"  {line}" for line in (*show(made.split.joint.program).splitlines(), "", *str(made).splitlines())]
         return "\n".join(lines)
 
     def explain_recompiles(self) -> str:

@@ -19,10 +19,14 @@ from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.text import show, type_text
 from assay.dynamic import prove as prove_dynamic
-from assay.frontends.capture import Captured, capture, flatten, is_tensor
+from assay.frontends.capture import Captured, capture, flatten, is_tensor, with_handles
 from assay.frontends.creation import from_numpy
+from assay.frontends.derived import active
 from assay.frontends.dynamic import Dynamic
+from assay.frontends.joint import joint_of_graph
+from assay.frontends.tensor import Tensor
 from assay.frontends.value import process
+from assay.partition.choose import partition
 from assay.semantics.denote import run
 from assay.semantics.inputs import KINDS, draw_inputs
 from assay.semantics.trace import named
@@ -204,6 +208,8 @@ class Explanation:
     def __str__(self) -> str:
         return "\n\n".join(f"{title}\n{'-' * len(title)}\n{_folded(text)}" for title, text in self.sections)
 
+    __repr__ = __str__
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "verdict": self.data["verdict"], "exit_code": self.data["exit_code"], **self.data,
                 "sections": dict(self.sections)}  # fmt: skip
@@ -244,16 +250,18 @@ def kernels_text(executable: Any) -> str:
 
 
 def _folded(text: str) -> str:
-    """Lines of at most COLUMNS characters, cut after a comma, a bracket or a space; what follows is indented more."""
+    """Lines of at most COLUMNS characters, cut after a comma, colon or semicolon, else at a space; then indented more."""
     found: list[str] = []
     for line in text.splitlines():
         margin = " " * (len(line) - len(line.lstrip()) + 4)
         while len(line) > COLUMNS:
-            cut = max(line.rfind(c, len(margin) + 8, COLUMNS) for c in ", ")
+            first = len(margin) + 8
+            ends = max(line.rfind(c, max(first, COLUMNS // 2), COLUMNS) for c in (", ", "; ", ": "))  # of a part of a sentence
+            cut = ends + 1 if ends >= 0 else line.rfind(" ", first, COLUMNS)
             if cut < 0:
                 break
-            found.append(line[: cut + 1].rstrip())
-            line = margin + line[cut + 1 :].lstrip()
+            found.append(line[:cut].rstrip())
+            line = margin + line[cut:].lstrip()
         found.append(line)
     return "\n".join(found)
 
@@ -261,13 +269,32 @@ def _folded(text: str) -> str:
 COLUMNS = 80
 
 
+def gradient_sections(e: Examined) -> list[tuple[str, str]]:
+    """Results and gradients as one program, what of it is saved (without a budget), the backward; [] where there is none."""
+    leaves, _ = flatten(*e.arguments)
+    tensors = [x for x in with_handles(leaves) if isinstance(x, Tensor)]
+    handles = {"argument": lambda s: tensors[s.index], "storage": lambda s: Tensor(tensors[s.index].cell),
+               "outside": lambda s: Tensor(s.cell)}  # fmt: skip
+    sources = e.captured.sources
+    wanted = tuple([k for k, s in enumerate(sources) if s.kind in handles and handles[s.kind](s).requires_grad])
+    given = active(e.program, wanted)
+    if not given or e.captured.history is not None or e.captured.functions:
+        return []
+    made = partition(joint_of_graph(e.captured.graph, e.program, wanted, given))
+    return [("results and gradients", show(made.split.joint.program).rstrip()), ("saved for the backward", str(made)),
+            ("backward", show(made.split.backward).rstrip())]  # fmt: skip
+
+
 def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Explanation:
-    """Graph, programs after each pass with the decisions and their costs, kernels, obligations, time per stage."""
+    """Graph, programs after each pass with the decisions and their costs, kernels, obligations, time per stage.
+
+    Where f uses tensors that require a gradient, also what a recorded call saves for its backward, and that backward.
+    """
     if isinstance(f, Program):
-        stages, graph, name = tuple(optimise(f)), None, f.name
+        stages, graph, name, found = tuple(optimise(f)), None, f.name, None
     else:
-        examined = examine(f, args, kwargs)
-        stages, graph, name = examined.stages, examined.captured.graph, examined.captured.graph.name
+        found = examine(f, args, kwargs)
+        stages, graph, name = found.stages, found.captured.graph, found.captured.graph.name
     executable = build(stages[-1].program, backend="cpp")
     proof = bounds.prove(stages[-1].program)
     sections = [("operator graph", str(graph))] if graph is not None else []
@@ -276,6 +303,8 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
         notes = "".join(f"\n# {named(n, before.program)}" for n in s.notes) if before is not None else ""
         sections.append((f"{s.name} ({s.contract})", ("nothing changes" if same else show(s.program).rstrip()) + notes))
     sections.append(("kernels", kernels_text(executable)))
+    if found is not None:
+        sections += gradient_sections(found)
     sections.append(("obligations", str(proof)))
     seconds = {s.name: s.seconds for s in stages} | dict(getattr(executable, "timings", {}))
     built = "g++" if seconds.get("g++") else "g++ (in the cache)"

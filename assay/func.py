@@ -24,6 +24,8 @@ from assay.frontends.gradients import owned
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import apply_by_name, pushed, recording
 
+__all__ = ["grad", "hessian", "hvp", "jacfwd", "jacobian", "jvp", "value_and_grad", "vjp"]
+
 Argnums = int | tuple[int, ...]
 
 
@@ -113,6 +115,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]) -
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
     """d f / d argument, of shape (*result, *argument), for one tensor each; as many passes as the smaller one has elements."""
 
+    @functools.wraps(f)
     def of(*args: Any) -> Tensor:
         level = Autograd()
         with pushed(level):
@@ -132,6 +135,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
     """The Jacobian column by column, in forward mode."""
 
+    @functools.wraps(f)
     def of(*args: Any) -> Tensor:
         x = args[argnums]
         columns = [jvp(lambda moved: f(*_with(args, argnums, (moved,))), (x,), (unit,))[1] for unit in _units(x)]
@@ -210,3 +214,15 @@ def _units(x: Tensor) -> list[Tensor]:
     """The unit vectors in the shape of x."""
     n = math.prod(x.shape)
     return [row.reshape(x.shape) for row in dispatch.call("eye", (n,), {"dtype": x.dtype})] if n else []
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from assay.frontends.namespace import unknown
+
+    raise unknown("module 'assay' has no attribute", f"func.{name}", [f"func.{known}" for known in __all__])
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay.core.errors import UserError
+from assay.core.wording import counted
 from assay.frontends import dispatch, source
 from assay.frontends.grad_mode import enable_grad, no_grad
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import STATE
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
@@ -35,6 +38,11 @@ class Optimizer:
             raise UserError("an optimiser needs parameters; the list is empty")
         for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        options = [", ".join(f"{k}={v!r}" for k, v in g.items() if k != "params") for g in self.param_groups]
+        groups = [f"{counted(len(g['params']), 'tensor')}: {o}" for g, o in zip(self.param_groups, options, strict=True)]
+        return f"{type(self).__name__}({'; '.join(groups)})"
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """More parameters; options that the group does not state are those of the optimiser.
@@ -208,3 +216,15 @@ class AdamW(Adam):
 
 def _zeros(p: Tensor) -> Tensor:
     return dispatch.call("zeros_like", (p,), {})
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from assay.frontends.namespace import unknown
+
+    raise unknown("module 'assay' has no attribute", f"optim.{name}", ())
+
+
+def __dir__() -> list[str]:
+    return __all__

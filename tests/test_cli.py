@@ -277,7 +277,7 @@ def test_without_a_compiler_the_gate_compares_nothing(case: str, tmp_path: Path,
 def test_gate(case: str, tmp_path: Path) -> None:
     baseline = str(tmp_path / "gate.json")
     assert call("gate", case, "--baseline", baseline, "--backend", "reference")[0] == 2
-    assert "1 cases, 0 differences" in call("gate", case, "--baseline", baseline, "--backend", "reference", "--accept")[1]
+    assert "1 case, 0 differences" in call("gate", case, "--baseline", baseline, "--backend", "reference", "--accept")[1]
     assert said("gate", case, "--baseline", baseline, "--backend", "reference")["cases"] == 1
     Path(case).write_text("program f(\n")
     code, out, _ = call("gate", case, "--baseline", baseline, "--backend", "reference")

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -47,6 +48,14 @@ def directory() -> Path:
     return _writable(os.environ.get("ASSAY_CACHE") or os.path.join(caches, "assay"))
 
 
+def _users_level() -> int:
+    """The stacklevel of a warning that quotes the line of the user, the innermost frame outside the package."""
+    package, frame, level = str(Path(__file__).parent.parent) + os.sep, sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 @cache
 def _writable(wanted: str) -> Path:
     path = Path(wanted) / "cpp"
@@ -58,7 +67,7 @@ def _writable(wanted: str) -> Path:
     except OSError as error:
         own = Path(tempfile.mkdtemp(prefix="assay-"))
         warnings.warn(f"the build cache {path} cannot be written ({error}); builds of this process go to {own} and are not "
-                      "kept. Set ASSAY_CACHE to a writable directory.", RuntimeWarning, stacklevel=3)  # fmt: skip
+                      "kept. Set ASSAY_CACHE to a writable directory.", RuntimeWarning, stacklevel=_users_level())  # fmt: skip
         return own
 
 

@@ -13,12 +13,15 @@ from assay.cli.output import emit, guarded
 from assay.cli.target import kernel_target, load_target, program_inputs
 from assay.core.errors import UserError
 from assay.core.lang import Program
+from assay.core.wording import counted
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="A reference tensor compiler that proves its own work, and compares every stage of a compile bit for bit.\n\n"
-         "A target is [bold]file.py:function[/bold] with one --arg for each argument, or a [bold].assay[/bold] program.\n\n"
-         "Exit codes: 0 ok, 1 refuted, 2 usage, 3 internal error, 4 unknown, 5 unsupported, 6 nothing ran, 130 interrupted.",
+         "A target is [bold]file.py:function[/bold] with one --arg for each argument, or a [bold].assay[/bold] program. "
+         "Every command takes --json.\n\n"
+         "Exit codes: 0 ok, 1 refuted, 2 usage, 3 internal error, 4 unknown, 5 unsupported, 6 nothing ran, "
+         "125 (replay) cannot be tested, 130 interrupted.",
 )  # fmt: skip
 
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="file.py:function, or program.assay")]
@@ -196,12 +199,13 @@ def fuzz(count: Count = 200, seed: Seed = 0, operators: Most = 12, backend: Back
             task = bar.add_task("programs", total=count)
 
             def progress(done: int, so_far: Result) -> None:
-                bar.update(task, advance=done, description=f"{len(so_far.findings)} findings")
+                bar.update(task, advance=done, description=counted(len(so_far.findings), "finding"))
 
             result = run_campaign(count, seed, directory=save, backend=backend, most=operators, progress=progress)
         lines = [f"{f}\n" for f in result.findings]
         rate = result.programs / result.seconds if result.seconds else 0.0
-        lines.append(f"{result.programs} programs, {len(result.operators)} operators, {len(result.findings)} findings, "
+        lines.append(f"{counted(result.programs, 'program')}, {counted(len(result.operators), 'operator')}, "
+                     f"{counted(len(result.findings), 'finding')}, "
                      f"{result.unsupported} unsupported, {rate:.1f} programs/s")  # fmt: skip
         return emit("\n".join(lines), result.to_json(), as_json=json)
 
@@ -243,7 +247,8 @@ def gate(cases: Cases, baseline: Baseline = Path("gate.json"), accept: Accept = 
 
         code, found, count = run_gate(cases, baseline, accept=accept, backend=backend)
         verdict = "OK" if code == 0 else "REFUTED" if found else "UNKNOWN"
-        lines = [*map(str, found), f"{count} cases, {len(found)} differences" + (f"; {baseline} written" if accept else "")]
+        written = f"; {baseline} written" if accept else ""
+        lines = [*map(str, found), f"{counted(count, 'case')}, {counted(len(found), 'difference')}{written}"]
         data = {"verdict": verdict, "exit_code": code, "cases": count, "differences": [vars(d) for d in found]}
         return emit("\n".join(lines), data, as_json=json)
 

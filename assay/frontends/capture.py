@@ -11,6 +11,7 @@ The real tensors are never written during a capture.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -287,7 +288,8 @@ class _Capture:
             inputs.update((level.cells[cell], node) for node, cell in level.outside.items())
             self.sources.update((node, Source("outside", cell=cell)) for node, cell in level.outside.items())
             epilogue = [(node, self._node(cell.value)) for cell, node in inputs.items() if cell.version]
-        name = getattr(f, "__name__", "f")
+        named = f.func if isinstance(f, functools.partial) else f
+        name = getattr(named, "__name__", type(named).__name__)  # an object that is called has the name of its class
         name = name if name.isidentifier() else "f"
         graph = Graph(level.inputs, level.nodes, returned, epilogue, name)
         if self.history is None:  # otherwise the way back may read what the way there does not

@@ -37,10 +37,14 @@ def function(name: str) -> Callable[..., Any]:
 
 _INSTEAD = {
     "cuda": "tensors live in the memory of the CPU: leave it out",
+    "func.functional_call": "a function takes its weights as arguments: grad(f)(weights, x)",
+    "func.jacrev": "assay.func.jacobian takes the mode that needs fewer passes",
+    "func.vmap": "there is no vmap: write the batch axis, or stack the results of a loop",
     "jit": "assay.compile(f) compiles a function",
     "load": "there is no file format: assay.from_numpy(np.load(file))",
     "nn.": "layers are functions of their weights (assay.nn.functional.linear(x, w, b)), a model is any function; tensors "
            "that it finds in attributes of an object are its inputs too (docs/tensors.md, examples/digits/model.py)",
+    "optim.": "there are SGD, Adam and AdamW; a rate is changed in param_groups[0]['lr']",
     "save": "there is no file format: np.save(file, x.numpy())",
     "unique": "the shape of the result depends on the data: use numpy, np.unique(x.numpy())",
 }  # fmt: skip
@@ -50,7 +54,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> Exception:
     """The error about a name that does not exist, at the user's line: what to use instead, or the nearest known names."""
     import difflib
 
-    said = _INSTEAD.get("nn." if name.startswith("nn.") else name)
+    folder = name.partition(".")[0] + "."
+    said = _INSTEAD.get(folder if folder in _INSTEAD else name)
     if said is None:
         near = difflib.get_close_matches(name, [k for k in known if name.startswith("_") or not k.startswith("_")], n=3)
         said = f"did you mean: {', '.join(near)}" if near else "`assay ops` lists the operators"

@@ -31,13 +31,20 @@ class Tensor(Arithmetic):
     """An n-dimensional array of one element type; created by assay.tensor, from_numpy, zeros, ... and by operators."""
 
     __slots__ = ("__weakref__", "_shown", "cell", "chain", "quick")
-    __array_ufunc__ = None  # numpy leaves array + tensor to us
 
     def __init__(self, cell: Cell, chain: Chain = ()) -> None:
         self.cell = cell
         self.chain = chain
         self._shown: tuple[Cell, int, Value] | None = None  # of a view: what it showed, of which cell, at which version
         self.quick: tuple[Signature, np.ndarray | None] | None = None  # see `described`
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """numpy's operators with a tensor on the right are the tensor's own; its other functions take no tensors (UserError)."""
+        reflected = REFLECTED.get(ufunc.__name__)
+        if reflected is not None and method == "__call__" and not options and not isinstance(inputs[0], Tensor):
+            left = inputs[0]  # of a comparison with a scalar of numpy: that scalar as an array
+            return getattr(inputs[1], reflected)(left[()] if isinstance(left, np.ndarray) and not left.ndim else left)
+        raise source.located(UserError(f"numpy's {ufunc.__name__} takes no tensors; use {_instead_of(ufunc.__name__)}"))
 
     # -------------------------------------------------------------------------------------------- storage
 
@@ -547,6 +554,24 @@ class Tensor(Arithmetic):
 
 
 TENSOR_TYPES.append(Tensor)
+
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__", "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__", "power": "__rpow__", "equal": "__eq__", "not_equal": "__ne__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__", "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__", "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
+}  # fmt: skip
+"""numpy's function of an operator -> the tensor's method where the tensor is the right operand."""
+
+
+def _instead_of(name: str) -> str:
+    """What to write for a function of numpy."""
+    from assay.frontends.namespace import names
+
+    other = {"divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow", "absolute": "abs", "negative": "neg"}
+    ours = other.get(name, name)
+    here = f"assay.{ours}(...), or " if ours in names() else ""
+    return f"{here}np.{name}(...) of x.numpy()"
 
 _numbers = itertools.count()  # of hooks
 

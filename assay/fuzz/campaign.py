@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.backends.build import FLAGS
+from assay.core.wording import counted
 from assay.fuzz.cases import case_of, write_case
 from assay.fuzz.generate import MOST_OPERATORS
 from assay.fuzz.oracle import Judged
@@ -36,7 +37,7 @@ class Finding:
     file: str
 
     def __str__(self) -> str:
-        wrong = f"wrong stage: {self.stage}, {self.operators} operators (seed {self.seed})"
+        wrong = f"wrong stage: {self.stage}, {counted(self.operators, 'operator')} (seed {self.seed})"
         return f"{self.recipe}\n{wrong}\n{self.witness}\nreplay: assay replay {self.file}"
 
     def to_json(self) -> dict[str, Any]:

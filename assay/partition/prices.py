@@ -199,7 +199,7 @@ class Partition:
             return f"{where}; again takes {_ratio(self._closure(v), c.save[v])} as long"
         if action == "recomputed":
             from_ = "saved values and inputs" if all(u in self.saved for u in c.parents[v]) else "recomputed values"
-            return f"from {from_}; {_ratio(c.recompute[v] or 0, c.save[v])} of the time of saving it"
+            return f"from {from_}; {_ratio(c.recompute[v] or 0, c.save[v])} the time of saving it"
         return "nothing that is recomputed reads it"
 
     def _closure(self, v: int) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from assay.core.wording import counted
+
 if TYPE_CHECKING:
     from assay.core.operators.registry import Operator
 
@@ -68,4 +70,4 @@ def print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
         table.add_row(*(str(r[c]) for c in columns))
     console = Console()
     console.print(table)
-    console.print(f"{len(rows)} rows", highlight=False)
+    console.print(counted(len(rows), "row"), highlight=False)

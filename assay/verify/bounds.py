@@ -28,6 +28,7 @@ from assay.core.index import Div, Ix, Quotient, Size, Val, Var, affine, division
 from assay.core.lang import E, Program, T, as_index, axes, bodies, walk
 from assay.core.lang.bind import STATED
 from assay.core.text import Names, domain, sum_text
+from assay.core.wording import counted
 from assay.semantics.failure import WRAPPED
 from assay.verify import verdict
 from assay.verify.integers import END, Answer, Fact, Goal, Hypothesis, decide, magnitude, split, value_at
@@ -213,7 +214,9 @@ class Proof:
         return tuple(o for o in self.obligations if o.status == KEPT and o.kind in ("bounds", "check"))
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.obligations), f"{self.verdict}: {len(self.obligations)} obligations"])
+        return "\n".join([*map(str, self.obligations), f"{self.verdict}: {counted(len(self.obligations), 'obligation')}"])
+
+    __repr__ = __str__
 
     def to_json(self) -> dict[str, Any]:
         """The object of `assay prove --json`."""

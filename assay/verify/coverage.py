@@ -23,6 +23,7 @@ from assay.core.lang import E, T, axes, index, op, size_of, substitute, walk
 from assay.core.lang import load as load_
 from assay.core.polynomial import nonnegative
 from assay.core.text import domain
+from assay.core.wording import counted
 from assay.verify import verdict
 from assay.verify.equal import LOADS, STEPS, Answer, Comparator, Mismatch, Pair, States, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
@@ -69,7 +70,7 @@ class Coverage:
     def __str__(self) -> str:
         if not self.proved:
             return f"not proved: {'; '.join(map(str, self.failed[:3]))}"
-        return f"for all inputs; {self.kernels} kernels, {len(self.owed)} obligations"
+        return f"for all inputs; {counted(self.kernels, 'kernel')}, {counted(len(self.owed), 'obligation')}"
 
 
 def prove_schedule(s: Scheduled, *, rlimit: int | None = None, steps: int = STEPS) -> Coverage:

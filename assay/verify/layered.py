@@ -142,6 +142,8 @@ class Report:
         lines += [f"  {s.name:{width}}  {s.verdict}" for s in self.stages]
         return "\n".join([*lines, *self.remarks()])
 
+    __repr__ = __str__
+
     def remarks(self) -> list[str]:
         """What is said after the stages: on how many inputs the program is an error, and the witness."""
         found = [str(self.witness)] if self.witness else []

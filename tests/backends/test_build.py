@@ -66,8 +66,9 @@ def test_an_unwritable_cache_warns_and_still_builds(tmp_path: Path, monkeypatch:
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file"))
     forget(monkeypatch)
-    with pytest.warns(RuntimeWarning, match="cannot be written.*ASSAY_CACHE"):
+    with pytest.warns(RuntimeWarning, match="cannot be written.*ASSAY_CACHE") as warned:
         assert build_.build(TEXT % 3).library.answer() == 3
+    assert warned[0].filename == __file__  # the user's line is quoted, not Assay's
 
 
 def test_refused_text_names_the_command_and_the_file(cache: Path) -> None:

@@ -1,5 +1,6 @@
 """Capture: the graph's text, its defaults, its functional form, and what cannot be captured."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -250,3 +251,16 @@ def test_wrong_calls_say_what_is_wrong(f: Callable[..., Any], words: str) -> Non
         assay.trace(f, floats(3, 3))
     if isinstance(info.value, assay.UserError):
         assert str(info.value).count(f"{__file__}:{f.__code__.co_firstlineno}: ") == 1
+
+
+def test_the_name_of_what_is_captured() -> None:
+    class Net:
+        def __call__(self, x):
+            return x * 2
+
+    def double(x, by):
+        return x * by
+
+    x = assay.ones(2)
+    named = [assay.trace(f, x).name for f in (Net(), functools.partial(double, by=2), lambda x: x * 2)]
+    assert named == ["Net", "double", "f"]

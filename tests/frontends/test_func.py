@@ -239,3 +239,18 @@ def test_a_function_of_the_user_without_a_tangent() -> None:
 
     with pytest.raises(Unsupported, match=r"Twice has no forward derivative: write the static method jvp\(ctx, \*tangents\)"):
         jvp(Twice.apply, (t(1.0),), (t(1.0),))
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("vmap", "no vmap"), ("jacrev", "assay.func.jacobian"), ("hesian", "func.hessian"),
+])  # fmt: skip
+def test_names_that_are_not_there(name: str, said: str) -> None:
+    with pytest.raises(assay.UserError, match=said):
+        getattr(assay.func, name)
+
+
+def test_derivatives_have_the_name_of_their_function() -> None:
+    def cube(x):
+        return (x**3).sum()
+
+    assert assay.trace(assay.func.hessian(cube), assay.ones(2)).name == "cube"

@@ -93,3 +93,10 @@ x = t([1.0], requires_grad=True)
 def test_what_is_refused(make: Any, message: str) -> None:
     with pytest.raises(assay.UserError, match=message):
         make()
+
+
+def test_an_optimiser_shows_its_groups() -> None:
+    shown = repr(assay.optim.SGD([assay.ones(2, requires_grad=True)], lr=0.5))
+    assert shown == "SGD(1 tensor: lr=0.5, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)"
+    with pytest.raises(assay.UserError, match="SGD, Adam and AdamW"):
+        _ = assay.optim.RMSprop

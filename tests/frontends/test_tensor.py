@@ -326,3 +326,28 @@ def test_threads_have_their_own_stack() -> None:
 def test_sizes_that_cannot_be(make: Any, words: str) -> None:
     with pytest.raises(assay.UserError, match=words):
         make()
+
+
+@pytest.mark.parametrize(("made", "wanted"), [
+    (lambda t: np.float32(2) * t, [2.0, 6.0]),
+    (lambda t: np.float64(2) - t, [1.0, -1.0]),
+    (lambda t: np.float32(2) ** t, [2.0, 8.0]),
+    (lambda t: np.float32(2) < t, [False, True]),
+    (lambda t: np.float64(1) == t, [True, False]),
+    (lambda t: np.int64(7) // t, [7.0, 2.0]),
+])  # fmt: skip
+def test_scalars_of_numpy_on_the_left(made, wanted) -> None:
+    assert made(assay.tensor([1.0, 3.0])).tolist() == wanted
+
+
+@pytest.mark.parametrize(("f", "said"), [
+    (np.exp, r"numpy's exp takes no tensors; use assay\.exp\(\.\.\.\), or np\.exp"),
+    (np.frexp, r"numpy's frexp takes no tensors; use np\.frexp"),
+    (np.add.reduce, "numpy's add takes no tensors"),
+    (lambda t: np.add(t, 1.0), "numpy's add takes no tensors"),
+    (lambda t: np.ones(2, np.float32) + t, "mixes a tensor and a numpy array"),
+    (lambda t: np.ones((2, 2), np.float32) @ t, "numpy's matmul takes no tensors"),
+])  # fmt: skip
+def test_functions_of_numpy_say_what_to_use(f, said: str) -> None:
+    with pytest.raises(assay.UserError, match=said):
+        f(assay.tensor([1.0, 3.0]))

@@ -45,6 +45,8 @@ class Recipe:
     calls: tuple[Call, ...]
     results: tuple[Ref, ...]
 
+    __name__ = "f"  # of its program, and so of the program in the file of a case
+
     def __str__(self) -> str:
         lines = [f"v{k} = input {i.dtype.name}{list(i.shape)}" for k, i in enumerate(self.inputs)]
         for k, c in enumerate(self.calls, len(self.inputs)):

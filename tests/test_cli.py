@@ -354,7 +354,7 @@ def test_help_names_every_command() -> None:
         (("run", "FUNCTIONS:double", "--arg", "f32[99999999999]"), "--arg 'f32[99999999999]'"),
         (("prove", "CASE", "--save-certificates", "/dev/null/here"), "/dev/null/here: Not a directory"),
         (("run", "CASE", "--arg", "f32[3]"), "is a program: its inputs have their types already"),
-        (("show", "FUNCTIONS:double", "--stage", "fused"), "unknown stage 'fused'; allowed: lower, propagate_indices"),
+        (("show", "FUNCTIONS:double", "--stage", "fused"), "unknown stage 'fused'; allowed: lower, drop_slopes"),
         (("run", "FUNCTIONS:wrong_shapes", "--arg", "f32[2,3]", "--arg", "f32[2,3]"), "functions.py"),
         (("run", "FUNCTIONS:half_index", "--arg", "f32[3]", "--arg", "f16[2]"), "functions.py"),
         (("run", "FUNCTIONS:branch", "--arg", "f32[3]"), "if x.sum() > 0:"),

@@ -7,7 +7,7 @@
     python benchmarks/ulp.py --table               writes what has been measured into docs/accuracy.md
 
 The function is compared with glibc in the next wider type: f64 for f32 (its error, below one f64 ulp, is 2**-29 f32 ulp),
-80-bit long double for f64 (x86 only; its own error adds up to 0.5 ulp to gelu_tanh).  What runs over all inputs is the code that
+80-bit long double for f64 (x86 only; its own error adds up to 1 ulp to gelu_tanh).  What runs over all inputs is the code that
 the C++ backend emits, and numpy must have its bits; random inputs run in a plain translation of the composition to C++.
 Subnormal results are measured in units of the last subnormal bit, an infinite result counts as 2**(largest exponent), logaddexp
 in ulp of the larger of its result and its larger argument. Results are kept in benchmarks/ulp.json.

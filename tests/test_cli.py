@@ -435,3 +435,17 @@ def test_whose_fault_it_is(case: str, monkeypatch: pytest.MonkeyPatch, error: An
 def test_the_installed_command() -> None:
     done = subprocess.run([sys.executable, "-m", "assay", "passes", "--json"], capture_output=True, text=True, check=False)
     assert (done.returncode, json.loads(done.stdout)["verdict"], done.stderr) == (0, "OK", "")
+
+
+def test_explain_shows_the_gradient_of_what_requires_one() -> None:
+    import assay
+
+    w = assay.ones(2, 3, requires_grad=True)
+
+    def loss(x):
+        return (x @ w).exp().sum()
+
+    titles = [title for title, _ in assay.explain(loss, assay.ones(4, 2)).sections]
+    assert {"results and gradients", "saved for the backward", "backward"} <= set(titles)
+    w.requires_grad_(False)
+    assert "backward" not in [title for title, _ in assay.explain(loss, assay.ones(4, 2)).sections]

@@ -21,7 +21,7 @@ from assay.core.index import is_symbolic
 from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
-from assay.frontends.derived import ProgramOperator, active, pullback, reaching
+from assay.frontends.derived import ProgramOperator, active, carried, pullback, reaching
 from assay.frontends.partitioned import check_reads, kept, visible
 from assay.frontends.rules import Rule, reads, rules_of
 from assay.frontends.value import (
@@ -168,10 +168,12 @@ class CallNode(Node):
         if self.saved is None:
             raise gone(self.name)
         given = tuple(k for k in self.given if cotangents[k] is not None)
-        derived = pullback(self.op, self.program, tuple(itertools.compress(self.wanted, wanted)), given)
+        through = carried(self.program, tuple(itertools.compress(self.wanted, wanted)), given)
+        derived = pullback(self.op, self.program, through, given) if through else None
         arguments = [cotangents[k] for k in given]
-        check_reads(self.op, derived.reads, self.saved.keys())
-        for k in derived.reads:
+        reads = derived.reads if derived else ()
+        check_reads(self.op, reads, self.saved.keys())
+        for k in reads:
             value = self.saved[k].get(self.name)
             if k < 0 and self.level not in STATE.muted:
                 value = twin(value)
@@ -179,9 +181,9 @@ class CallNode(Node):
             arguments.append(value)
         if not keep and self.saved:
             self.saved = None
-        made = process(derived.operator, tuple(arguments))
-        found = iter(made if isinstance(made, tuple) else (made,))
-        return [next(found) if w else None for w in wanted]
+        made = process(derived.operator, tuple(arguments)) if derived else ()
+        found = dict(zip(through, made if isinstance(made, tuple) else (made,), strict=True))
+        return [found.get(k) if w else None for k, w in zip(self.wanted, wanted, strict=True)]
 
 
 class RuleNode(Node):

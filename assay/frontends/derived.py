@@ -100,6 +100,11 @@ def reaching(p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tup
     return found
 
 
+def carried(p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The inputs among `wanted` that the cotangents of the outputs `given` go to: the others get nothing, rather than zeros."""
+    return wanted if len(p.outputs) == 1 else reaching(p, wanted, given)
+
+
 @cache
 def _sources(t: T) -> frozenset[T]:
     """What the definition reads, but for what it reads below a `stop` only."""

@@ -437,6 +437,7 @@ def test_the_installed_command() -> None:
     assert (done.returncode, json.loads(done.stdout)["verdict"], done.stderr) == (0, "OK", "")
 
 
+@pytest.mark.cpp
 def test_explain_shows_the_gradient_of_what_requires_one() -> None:
     import assay
 

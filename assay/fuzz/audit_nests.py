@@ -17,6 +17,7 @@ from assay.core.lang import Program, T, axes, const, is_const, size_of
 from assay.core.parser import parse
 from assay.verify.coverage import covered, prove_schedule
 from assay.verify.nests import Axis, LoopNest, Piece, Scheduled
+from assay.verify.skeleton import inputs
 
 PROGRAM = 6  # of so many questions one is about a program, the others about an axis
 LANES = (1, 1, 4, 8)
@@ -105,10 +106,13 @@ def _random_program(seed: int) -> Program:
     from assay.fuzz.generate import random_recipe
     from assay.fuzz.oracle import draw_many_arrays
     from assay.fuzz.recipe import tensors
+    from assay.semantics.denote import run
 
     recipe = random_recipe(seed, 5, joined=True)
-    (inputs,) = draw_many_arrays([recipe], seed, 1)
-    return examine(recipe, tuple(tensors(inputs[0]))).final
+    (drawn,) = draw_many_arrays([recipe], seed, 1)
+    final = examine(recipe, tuple(tensors(drawn[0]))).final
+    run(final, drawn[0])  # of a program that raises whatever it is given, every value is right
+    return final
 
 
 def _without_a_step(s: Scheduled, rng: random.Random) -> Iterator[Scheduled]:
@@ -139,9 +143,11 @@ def _nests(s: Scheduled, change: Callable[[LoopNest], Iterator[LoopNest]]) -> It
 
 
 def _other_values(n: LoopNest) -> Iterator[LoopNest]:
+    """77, or true where the inputs decide: what is computed of none may be true."""
     for k, x in enumerate(n.stores):
         other = const(dt.bool_ is x.value.dtype or 77, x.value.dtype)
-        if x.value.op not in ("const", "fold") and n.kind != "scan" and not x.value.lo == x.value.hi == 1:
+        true = x.value.dtype is dt.bool_ and not any(map(inputs, x.value.reads))
+        if x.value.op not in ("const", "fold") and n.kind != "scan" and not true and not x.value.lo == x.value.hi == 1:
             yield replace(n, stores=(*n.stores[:k], replace(x, value=other), *n.stores[k + 1 :]))
 
 

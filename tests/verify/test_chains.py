@@ -21,7 +21,7 @@ import assay
 from assay.backends.schedule import choose
 from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.target import host
-from assay.core.errors import Unsupported
+from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.core.operators import FAMILIES, OPERATORS
 from assay.examine import examine
@@ -71,7 +71,7 @@ def random_recipe(seed: int, operators: int) -> Recipe:
 
 
 def lowered(recipe: Recipe, seed: int) -> Program:
-    """The core program of a recipe.  Raises Unsupported where it asks for a view that there is not."""
+    """The core program of a recipe.  Raises Unsupported or UserError where it asks for what there is not."""
     arrays = draw_arrays(recipe, "normal", np.random.default_rng(seed))
     return lower(capture(recipe, tuple(map(from_numpy, arrays)), {}).graph)
 
@@ -120,7 +120,7 @@ def test_ten_thousand_random_programs(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         try:
             p = lowered(random_recipe(seed, 1 + seed % 16), seed)
-        except Unsupported:
+        except (UserError, Unsupported):
             continue
         assert_proved(p)
         drawn_programs += 1

@@ -229,6 +229,8 @@ def test_34_random_programs_have_eagers_gradients_within_random_budgets(seeds: r
     for seed in seeds:
         recipe, rng = random_recipe(seed, most=8, joined=bool(seed & 1)), np.random.default_rng(seed)
         arrays = [drawn(like, rng) for like in recipe.inputs]
+        if any(c.target.base == "overwritten" for c in recipe.calls):  # writes make it, of what has no history
+            continue
 
         def f(*args: Any, recipe: Any = recipe) -> list[Any]:
             return [y.clone() for y in recipe(*args)]

@@ -117,10 +117,10 @@ def values_in(args: Any) -> Iterator[Value]:
 
 
 def has_list_result(op: Operator) -> bool:
-    """Whether the operator returns a tuple of tensors."""
+    """Whether the operator returns a tuple of tensors, an empty one too (a compiled function that returns views of its arguments)."""
     found = _LIST_RESULTS.get(op)
     if found is None:
-        found = _LIST_RESULTS[op] = len(op.returns) > 1 or op.schema.text.endswith("[]")
+        found = _LIST_RESULTS[op] = len(op.returns) != 1 or op.schema.text.endswith("[]")
     return found
 
 

@@ -299,6 +299,7 @@ class _Outputs:
         self.cells: dict[int, Cell] = {}
         self.links: dict[ViewLink, ViewLink] = {}
         self.views: list[Tensor] = []
+        self.of_arguments: list[Tensor] = []
 
     def made(self, o: Output) -> Any:
         """What one leaf of the result is."""
@@ -314,9 +315,12 @@ class _Outputs:
                 self.views.append(view)
             return view
         t = o.value.leaf(self.tensors).grad if o.kind == "gradient" else self.tensors[o.index]
-        if o.kind in ("argument", "gradient"):
-            return Tensor(t.cell, t.chain + chain) if chain else t
-        return Tensor(t.cell, chain)
+        if o.kind in ("argument", "gradient") and not chain:
+            return t
+        view = Tensor(t.cell, t.chain + chain if o.kind in ("argument", "gradient") else chain)
+        if chain and view.cell.annotated:
+            self.of_arguments.append(view)
+        return view
 
     def _link(self, link: ViewLink) -> ViewLink:
         """A link of the capture, here: one object wherever it stands."""
@@ -336,3 +340,5 @@ class _Outputs:
             value.writes = cell.writes
         for v in self.views:
             v.show(known[v.cell, v.chain])
+        for v in sorted(self.of_arguments, key=lambda v: v.chain[-1].number):
+            _ = v.value  # now, while the levels of the call are there: a tangent would be lost after jvp has left its level

@@ -64,3 +64,33 @@ def test_training_on_an_empty_batch_changes_nothing(compiled):
 
     (loss if compiled is None else assay.compile(loss, backend="reference", **compiled))(assay.ones(0, 3)).backward()
     assert w.grad.tolist() == [[0, 0], [0, 0], [0, 0]]
+
+
+VIEWS = [lambda x: x.t(), lambda x: x, lambda x: x[0], lambda x: (x.t(), x * 2), lambda x: [x.t()[1:], x.reshape(-1)], lambda x: x.t().t()]
+
+
+@pytest.mark.parametrize("f", VIEWS)
+@pytest.mark.parametrize("options", [{}, {"memory_budget": 0, "ahead": True, "max_order": 1}])
+def test_compiled_functions_that_return_their_arguments(f, options):
+    g = assay.compile(f, backend="reference", **options)
+    x = assay.arange(6).float().reshape(2, 3).requires_grad_()
+    wanted, found = (assay.autograd.grad([(y * y).sum() for y in flat(h(x))], x)[0] for h in (f, g))
+    assert wanted.tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("f", VIEWS)
+def test_compiled_functions_that_return_their_arguments_have_tangents(f):
+    g = assay.compile(f, backend="reference")
+    x, d = assay.arange(6).float().reshape(2, 3), assay.arange(6).float().reshape(2, 3) + 1
+    for a, b in zip(assay.func.jvp(f, (x,), (d,)), assay.func.jvp(g, (x,), (d,)), strict=True):
+        assert [y.tolist() for y in flat(a)] == [y.tolist() for y in flat(b)]
+    (_, pull), (_, other) = assay.func.vjp(f, x), assay.func.vjp(g, x)
+    assert pull(f(d))[0].tolist() == other(f(d))[0].tolist()
+
+
+def flat(made):
+    return list(made) if isinstance(made, tuple | list) else [made]
+
+
+def test_a_compiled_function_without_results_is_called_with_gradients():
+    assert assay.compile(lambda x: None, backend="reference")(assay.ones(2, requires_grad=True)) is None

@@ -117,7 +117,7 @@ def values_in(args: Any) -> Iterator[Value]:
 
 
 def has_list_result(op: Operator) -> bool:
-    """Whether the operator returns a tuple of tensors, an empty one too (a compiled function that returns views of its arguments)."""
+    """Whether the operator returns a tuple of tensors, also one of none."""
     found = _LIST_RESULTS.get(op)
     if found is None:
         found = _LIST_RESULTS[op] = len(op.returns) != 1 or op.schema.text.endswith("[]")

@@ -66,7 +66,10 @@ def test_training_on_an_empty_batch_changes_nothing(compiled):
     assert w.grad.tolist() == [[0, 0], [0, 0], [0, 0]]
 
 
-VIEWS = [lambda x: x.t(), lambda x: x, lambda x: x[0], lambda x: (x.t(), x * 2), lambda x: [x.t()[1:], x.reshape(-1)], lambda x: x.t().t()]
+VIEWS = [
+    lambda x: x.t(), lambda x: x, lambda x: x[0],
+    lambda x: (x.t(), x * 2), lambda x: [x.t()[1:], x.reshape(-1)], lambda x: x.t().t(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", VIEWS)

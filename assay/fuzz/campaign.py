@@ -80,7 +80,8 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
         for seeds in batches(range(seed, seed + count)):
             whole = pinned(seeds.start)
             flags, plans = (FLAGS, None) if whole else (QUICK, seeds)
-            judged = worker.judge(worker.draw(seeds, most), seeds.start, flags, ends=not whole, schedules=plans)
+            recipes = worker.draw(seeds, most)
+            judged = worker.judge(recipes, seeds.start, flags, inputs=2 if whole else 1, ends=not whole, schedules=plans)
             for s, one in zip(seeds, judged, strict=True):
                 _count(result, one)
                 if not one.ok and not one.unsupported:

@@ -50,10 +50,10 @@ class Judge:
         """The program of each seed, of at most `most` operators."""
         return [random_recipe(s, most) for s in seeds]
 
-    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, ends: bool = False,
+    def judge(self, recipes: Sequence[Recipe], seed: int, flags: tuple[str, ...] = FLAGS, *, inputs: int = 2, ends: bool = False,
               schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip
-        """As judge_on, on inputs drawn with the seed."""
-        return self.judge_on(recipes, draw_many_arrays(recipes, seed), flags, ends=ends, schedules=schedules)
+        """As judge_on, on so many inputs drawn with the seed."""
+        return self.judge_on(recipes, draw_many_arrays(recipes, seed, inputs), flags, ends=ends, schedules=schedules)
 
     def judge_on(self, recipes: Sequence[Recipe], inputs: Sequence[Sequence[Arrays]], flags: tuple[str, ...] = FLAGS, *,
                  ends: bool = False, schedules: Sequence[int | None] | None = None) -> list[Judged]:  # fmt: skip

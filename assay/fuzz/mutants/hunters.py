@@ -24,7 +24,7 @@ from assay.fuzz.mutants.mutant import Mutant
 
 SECONDS = 300.0  # of processor time for one check of a mutant where it is not known how long it takes without one
 SLOWER, LEAST = 10, 60.0  # a check that takes so many times what it takes without a mutant, and so many seconds, hangs
-HANG = (signal.SIGXCPU, signal.SIGALRM)
+HANG = (signal.SIGPROF, signal.SIGALRM)
 
 
 class Hunters:

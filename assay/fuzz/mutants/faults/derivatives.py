@@ -76,7 +76,7 @@ TABLE = (
          ("a second contribution replaces the first", 'slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)', "slots[k] = cotangent"),
          ("a second contribution counts twice", 'slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 1)', 'slots[k] = cotangent if before is None else apply_by_name("add.Tensor", before, cotangent, 2)'),
          ("calls are walked from first to last", "heapq.heappush(heap, (-node.order, node))", "heapq.heappush(heap, (node.order, node))"),
-         ("gradients of two arguments are exchanged", "found = iter(made if isinstance(made, tuple) else (made,))", "found = iter(made[::-1] if isinstance(made, tuple) else (made,))"),
+         ("gradients of two arguments are exchanged", "found = dict(zip(through, made if isinstance(made, tuple) else (made,), strict=True))", "found = dict(zip(through, made[::-1] if isinstance(made, tuple) else (made,), strict=True))"),
          ("a saved value may be changed", "if v.writes is not None and v.writes.count != self.count:", "if False:"),
          ("what an update destroys is not copied", "v.array.copy(), None, 0", "v.array, None, 0")),
     *_in("frontends/joint.py", "autograd",

@@ -72,7 +72,6 @@ class Source:
         cell = self.storage(tensors)
         return self.array if cell is None else cell.array  # type: ignore[return-value]
 
-
     def leaf(self, tensors: Sequence[Tensor]) -> Leaf:
         """The leaf that the tensor is at a call with these tensor arguments."""
         return self.value(tensors).meta[AUTOGRAD][0]

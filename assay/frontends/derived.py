@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
-from assay.core.lang import E, Program, T, bodies, input, order, program, recorded_requires
+from assay.core.lang import LOADS, E, Program, T, bodies, input, order, program, recorded_requires
 from assay.core.operators.registry import Operator
 from assay.core.operators.schema import parse
 from assay.semantics.tangent import tangent
@@ -118,7 +118,7 @@ def _sources(t: T) -> frozenset[T]:
         if e.op == "as_if":
             todo.append(e.args[1])
             continue
-        if e.op in ("load", "load_or_zero"):
+        if e.op in LOADS:
             found.add(e.attr[0])
         todo += e.deps
     return frozenset(found)

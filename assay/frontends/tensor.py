@@ -573,6 +573,7 @@ def _instead_of(name: str) -> str:
     here = f"assay.{ours}(...), or " if ours in names() else ""
     return f"{here}np.{name}(...) of x.numpy()"
 
+
 _numbers = itertools.count()  # of hooks
 
 

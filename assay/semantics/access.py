@@ -19,13 +19,11 @@ from functools import cache
 from typing import TypeAlias
 
 from assay.core.index import Ix, Var, affine, ix
-from assay.core.lang import E, T, axes, bodies
+from assay.core.lang import LOADS, E, T, axes, bodies
 from assay.core.text import domain
 from assay.semantics.tape import fold_of, reachable
 
 Loops: TypeAlias = tuple[Var, ...]
-
-_LOADS = ("load", "load_or_zero")
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def accesses(t: T) -> tuple[Access, ...]:
     found = [_write(t)] if t.kind != "input" else []
     found += [Access("read", a, ix(0), a.size, (), is_affine=False, may_miss=False) for a in _whole(t)]
     for e, loops in evaluations(t):
-        if e.op in _LOADS:
+        if e.op in LOADS:
             tensor, idx = e.attr
             found.append(_access("read", tensor, row_major(tensor.shape, idx), times(loops), may_miss=e.op == "load_or_zero"))
     return tuple(found)

@@ -25,7 +25,7 @@ from assay.core import dtypes as dt
 from assay.core.errors import Unsound
 from assay.core.index import Atom as IndexAtom
 from assay.core.index import Div, Ix, Quotient, Size, Val, Var, affine, divisions, from_atom, ix, values, within
-from assay.core.lang import E, Program, T, as_index, axes, bodies, walk
+from assay.core.lang import LOADS, E, Program, T, as_index, axes, bodies, walk
 from assay.core.lang.bind import STATED
 from assay.core.text import Names, domain, sum_text
 from assay.core.wording import counted
@@ -44,7 +44,6 @@ PATHS = 16  # alternatives kept for a node; with more, only what all of them sha
 
 PROVED, KEPT, REFUTED, UNKNOWN = "proved", "kept", "refuted", "unknown"
 _ALWAYS: Path = frozenset()
-_LOADS = ("load", "load_or_zero")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +119,7 @@ class Texts:
         """The names of the axes of `t`, and of the loops around its loads."""
         found: dict[Var, str] = {}
         for e in walk(bodies(t)):
-            if e.op in (*_LOADS, "idx"):
+            if e.op in (*LOADS, "idx"):
                 found.update(self.names.place(t, e)[1])
         return found | dict(zip(_axes(t), self.names.axis_names(len(domain(t))), strict=True))
 
@@ -169,7 +168,7 @@ class Texts:
         return found | ({"index": goes_out} if goes_out is not None else {})
 
     def _indices(self, o: Obligation, point: dict[Atom, int]) -> list[int | None] | None:
-        if isinstance(o.node, E) and o.node.op in _LOADS:
+        if isinstance(o.node, E) and o.node.op in LOADS:
             indices = o.node.attr[1]
         elif o.tensor.kind == "scatter" and o.kind == "bounds":
             indices = o.tensor.indices
@@ -353,7 +352,7 @@ class _Prover:
 
     def _tensor(self, t: T) -> None:
         nodes = walk(bodies(t))
-        loads = [e for e in nodes if e.op in _LOADS]
+        loads = [e for e in nodes if e.op in LOADS]
         known: dict[E, set[Path]] = {}
         for e in loads:
             if e.op != "load":
@@ -470,7 +469,7 @@ def _divisions(t: T, nodes: list[E]) -> Iterator[Div | Quotient]:
     for e in nodes:
         if e.op == "idx":
             yield from divisions(e.attr)
-        elif e.op in _LOADS:
+        elif e.op in LOADS:
             for i in e.attr[1]:
                 yield from divisions(i)
     if t.kind == "scatter":

@@ -13,12 +13,12 @@ from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Var, is_symbolic, values
-from assay.core.lang import E, T, const, const_bits, expand, let, order
+from assay.core.lang import LOADS, E, T, const, const_bits, expand, let, order
 from assay.core.lang.expressions import NO_VARS, union
 from assay.semantics.denote import evaluate
 from assay.semantics.ranges import Facts
 from assay.verify.integers import END, Goal, Hypothesis, decide, seen, split
-from assay.verify.skeleton import LOADS, inputs
+from assay.verify.skeleton import inputs
 from assay.verify.terms import interpreted, is_expanded
 
 FALSE = const(False, dt.bool_)

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.core.index import Ix, is_symbolic, ix, same_shape
-from assay.core.lang import E, T, axes, index, op, size_of, substitute, walk
+from assay.core.lang import LOADS, E, T, axes, index, op, size_of, substitute, walk
 from assay.core.lang import load as load_
 from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.core.wording import counted
 from assay.verify import verdict
-from assay.verify.equal import LOADS, STEPS, Answer, Comparator, Mismatch, Pair, States, is_empty
+from assay.verify.equal import STEPS, Answer, Comparator, Mismatch, Pair, States, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
 from assay.verify.verdict import Verdict
 

@@ -34,6 +34,7 @@ from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.index import Ix, Val, Var, ix, rewrite, same_shape, value, values, variable
 from assay.core.lang import (
+    LOADS,
     E,
     T,
     accumulators,
@@ -54,7 +55,7 @@ from assay.core.row import MARKS
 from assay.verify.context import Context, constant_of
 from assay.verify.integers import split
 from assay.verify.leaves import leaves, with_leaves
-from assay.verify.skeleton import LOADS, form, inputs, skeleton
+from assay.verify.skeleton import form, inputs, skeleton
 from assay.verify.terms import interpreted
 
 WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make them dear: as STEPS
@@ -609,6 +610,6 @@ def _replacing(old: Val, new: Val) -> Callable[[Var | Val], Ix]:
 
 
 __all__ = [
-    "DEFINED", "EQUAL", "LOADS", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "States", "inside",
+    "DEFINED", "EQUAL", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "States", "inside",
     "is_empty", "is_view", "loop_variable", "steps_at",
 ]  # fmt: skip

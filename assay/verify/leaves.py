@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from assay.core.index import Ix, Val, Var, ix, rewrite
-from assay.core.lang import E, as_index, index, rebuild, walk
-from assay.verify.skeleton import LOADS
+from assay.core.lang import LOADS, E, as_index, index, rebuild, walk
 
 
 def leaves(e: E) -> list[E]:

@@ -17,13 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.core.index import Div, Ix, Val, Var, affine, evaluate, is_symbolic, ix, same_shape, variable
-from assay.core.lang import E, accumulators, const, substitute, substitute_all
+from assay.core.lang import LOADS, E, accumulators, const, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.row import MARKS, TABLE, Monoid
 from assay.verify.context import Context
 from assay.verify.equal import (
     EQUAL,
-    LOADS,
     Answer,
     Comparator,
     Law,

@@ -6,13 +6,12 @@ rests on it.
 
 from __future__ import annotations
 
-from assay.core.lang import E, T, order
+from assay.core.lang import LOADS, E, T, order
 from assay.core.row import MARKS
 
 _of: dict[E, int] = {}
 _forms: dict[E, int] = {}
 _inputs: dict[T, frozenset[str]] = {}
-LOADS = ("load", "load_or_zero")
 
 
 def skeleton(e: E) -> int:
@@ -93,4 +92,4 @@ def inputs(t: T) -> frozenset[str]:
     return _inputs[t]
 
 
-__all__ = ["LOADS", "form", "inputs", "skeleton"]
+__all__ = ["form", "inputs", "skeleton"]

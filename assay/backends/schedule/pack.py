@@ -24,7 +24,6 @@ from assay.core import lang
 from assay.core.index import Ix, Var, ix, values
 from assay.core.lang import E, T
 
-LOADS = ("load", "load_or_zero")
 REUSE = 16  # an operand read less often than this is read where it lies
 
 
@@ -137,7 +136,7 @@ def _operands(body: E) -> dict[E, tuple[Operand, tuple[Ix, ...]]]:
     of: dict[E, E] = {}  # the load that a node is a function of
     for e in nodes:
         read = {of.get(a) for a in e.args if a.op != "const"}
-        if e.op in LOADS:
+        if e.op in lang.LOADS:
             of[e] = e
         elif e.dtype.is_float and len(read) == 1 and None not in read and e.op not in ("fold", "proj"):
             of[e] = read.pop()  # type: ignore[assignment]

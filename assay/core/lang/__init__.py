@@ -18,6 +18,7 @@ which verify/bounds.py settles before a backend may print it; only pads use `loa
 from assay.core.index import Ix, Var, affine
 from assay.core.lang.bind import bind, bind_tensors
 from assay.core.lang.expressions import (
+    LOADS,
     E,
     Index,
     Number,
@@ -73,8 +74,8 @@ from assay.core.lang.tensors import (
 )
 
 __all__ = [
-    "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators", "affine",
-    "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
+    "LOADS", "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators",
+    "affine", "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
     "constant_value", "convert", "exactly", "expand", "extern", "fold", "fold_results", "folds", "index", "input",
     "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "own_accumulators", "program", "proj",
     "reading_order", "rebuild", "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select",

@@ -36,7 +36,18 @@ from assay.core import lang
 from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
 from assay.core.index import Atom, Div, Ix, Product, Quotient, Size, Val, Var
-from assay.core.lang import E, Program, T, accumulators, axes, bodies, constant_value, is_const, reading_order
+from assay.core.lang import (
+    E,
+    Program,
+    T,
+    accumulators,
+    axes,
+    bodies,
+    constant_value,
+    is_const,
+    own_accumulators,
+    reading_order,
+)
 from assay.core.parser import parse
 from assay.core.polynomial import LIMIT
 from assay.core.row import TABLE
@@ -253,23 +264,9 @@ def monoid_fold(e: E) -> tuple[str, E] | None:
     init, step = e.args
     a = accumulators(e)[0]
     start = 0 if step.op == "add" else TABLE[step.op].monoid.neutral(e.dtype)  # type: ignore[union-attr]
-    if step.args[0] is not a or not is_const(init, start) or _mentions(step.args[1], a):
+    if step.args[0] is not a or not is_const(init, start) or a in own_accumulators(a.attr[0], (step.args[1],)):
         return None
     return step.op, step.args[1]
-
-
-def _mentions(e: E, a: E) -> bool:
-    v = a.attr[0]
-    seen: set[E] = set()
-    stack = [e]
-    while stack:
-        e = stack.pop()
-        if e is a:
-            return True
-        if v in e.free and e not in seen:
-            seen.add(e)
-            stack.extend(e.deps)
-    return False
 
 
 class _Scope:

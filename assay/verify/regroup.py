@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.core.index import Div, Ix, Val, Var, affine, evaluate, is_symbolic, ix, same_shape, variable
-from assay.core.lang import LOADS, E, accumulators, const, substitute, substitute_all
+from assay.core.lang import LOADS, E, accumulators, const, own_accumulators, substitute, substitute_all
 from assay.core.lang import acc as accumulator
 from assay.core.row import MARKS, TABLE, Monoid
 from assay.verify.context import Context
@@ -108,7 +108,7 @@ class Flat(NamedTuple):
             inner = steps[0].args[0] if steps[0].op == "proj" else steps[0]
             whole = inner.op == "fold" and len(inner.args) == 2 * half and inner.args[:half] == accs
             handed = half == 1 or all(s.op == "proj" and s.args[0] is inner and s.attr == k for k, s in enumerate(steps))
-            if not whole or not handed or any(_mentions(s, node.attr, accs) for s in inner.args[half:]):
+            if not whole or not handed or own_accumulators(loops[-1], inner.args[half:]):
                 return Flat(tuple(loops), node.args[:half], steps, accs)
             loops.append(inner.attr)
             steps, accs = inner.args[half:], accumulators(inner)
@@ -128,19 +128,6 @@ def digits(loops: Sequence[Var], p: Ix) -> dict[Var, Ix]:
         stride //= v.n
         found[v] = p // stride % v.n
     return found
-
-
-def _mentions(e: E, v: Var, accs: tuple[E, ...]) -> bool:
-    """Whether the accumulators of the loop over `v` are read in `e`: those of an inner loop may have their names."""
-    todo, seen = [e], set[E]()
-    while todo:
-        x = todo.pop()
-        if x in accs:
-            return True
-        if x not in seen and v in x.free:
-            seen.add(x)
-            todo += x.args[: len(x.args) // 2] if x.op == "fold" and x.attr is v else x.args
-    return False
 
 
 def _by_position(q: Comparator, a: Flat, b: Flat, c: Context) -> Rule:
@@ -177,7 +164,7 @@ def monoid_of(e: E) -> str | None:
         if len(e.args) != 2:
             return None
         step, own = e.args[1], accumulators(e)[0]
-        return step.op if _is_monoid(step.op) and step.args[0] is own and not _mentions(step.args[1], e.attr, (own,)) else None
+        return step.op if _is_monoid(step.op) and step.args[0] is own and not own_accumulators(e.attr, step.args[1:]) else None
     return e.op if _is_monoid(e.op) else None
 
 

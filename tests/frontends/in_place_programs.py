@@ -13,29 +13,42 @@ KINDS = "slice select transpose reshape sin product sum add_ mul_ copy_ scale_ f
 """hidden: a view made under no_grad."""
 
 
-def random_step(rng: np.random.Generator, live: list[Any], kinds: list[str]) -> Step | None:
-    """One step that is legal on the tensors `live`, but for the first two, the leaves, which are not written."""
+def drawn_kind(rng: np.random.Generator, live: list[Any], kinds: list[str]) -> tuple[str, int, int, float]:
+    """(kind, number of an operand that is no leaf, number of one of its shape, a factor)."""
     kind = str(rng.choice(kinds))
     k = int(rng.integers(2, len(live)))
-    a = live[k]
-    j = int(rng.choice([j for j, b in enumerate(live) if j > 1 and b.shape == a.shape]))
-    number = float(rng.choice([-0.5, 0.5, 1.5]))
+    j = int(rng.choice([j for j, b in enumerate(live) if j > 1 and b.shape == live[k].shape]))
+    return kind, k, j, float(rng.choice([-0.5, 0.5, 1.5]))
+
+
+def plain_step(kind: str, rng: np.random.Generator, a: Any, k: int, j: int) -> Step | None:
+    """A step on operand k, which is `a`, and operand j that is spelled alike in every library; None for other kinds."""
     if kind == "slice" and a.ndim and a.shape[0] > 1:
         n = int(rng.integers(1, a.shape[0]))
         return lambda lib, v: v.append(v[k][n:])
     if kind == "select" and a.ndim and a.shape[0]:
         n = int(rng.integers(a.shape[0]))
         return lambda lib, v: v.append(v[k][n, ...])
+    if kind == "product":
+        return lambda lib, v: v.append(v[k] * v[j])
+    if kind == "sum" and a.ndim:
+        return lambda lib, v: v.append(v[k].sum(-1))
+    return None
+
+
+def random_step(rng: np.random.Generator, live: list[Any], kinds: list[str]) -> Step | None:
+    """One step that is legal on the tensors `live`, but for the first two, the leaves, which are not written."""
+    kind, k, j, number = drawn_kind(rng, live, kinds)
+    a = live[k]
+    made = plain_step(kind, rng, a, k, j)
+    if made is not None:
+        return made
     if kind == "transpose" and a.ndim == 2:
         return lambda lib, v: v.append(v[k].t())
     if kind == "reshape" and a.ndim and a.is_contiguous():
         return lambda lib, v: v.append(v[k].reshape(-1))
     if kind == "sin":
         return lambda lib, v: v.append(v[k].sin())
-    if kind == "product":
-        return lambda lib, v: v.append(v[k] * v[j])
-    if kind == "sum" and a.ndim:
-        return lambda lib, v: v.append(v[k].sum(-1))
     if kind == "fresh":
         return lambda lib, v: v.append(v[k] * number)
     if kind == "scale_":

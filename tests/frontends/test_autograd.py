@@ -10,6 +10,7 @@ import pytest
 import assay
 import assay.nn.functional as F
 from assay.autograd import BackwardError, Function, detect_anomaly, grad
+from tests.frontends.functions import Exp
 
 t = assay.tensor
 
@@ -276,19 +277,6 @@ def test_hooks() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ Function
-
-
-class Exp(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        y = x.exp()
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return g * y
 
 
 class Split(Function):

@@ -9,28 +9,9 @@ import assay
 from assay.autograd import BackwardError, Function, grad
 from assay.core.errors import Unsupported
 from assay.func import jvp
+from tests.frontends.functions import Exp
 
 t = assay.tensor
-
-
-class Exp(Function):
-    """exp by its result."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        y = x.exp()
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return g * y
-
-    @staticmethod
-    def jvp(ctx: Any, d: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return d * y
 
 
 class Round(Function):

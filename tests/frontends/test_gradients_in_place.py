@@ -3,7 +3,6 @@
 A program is a list of steps over a growing list of tensors, some of which share memory; differences are taken on numpy in f64.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,7 @@ import pytest
 
 import assay
 from assay.autograd import BackwardError
-
-Step = Callable[[Any, list[Any]], None]
-
+from tests.frontends.in_place_programs import Step, drawn_kind, plain_step
 
 KINDS = """
     slice select transpose reshape sin product sum add_ mul_ copy_ scale_ fresh
@@ -59,27 +56,17 @@ class Tensors:
 
 def random_step(rng: np.random.Generator, live: list[np.ndarray]) -> Step | None:
     """One step that is legal on the arrays `live`, but for the first two, the leaves, which are not written."""
-    kind = str(rng.choice(KINDS))
-    k = int(rng.integers(2, len(live)))
+    kind, k, j, number = drawn_kind(rng, live, KINDS)
     a = live[k]
-    j = int(rng.choice([j for j, b in enumerate(live) if j > 1 and b.shape == a.shape]))
-    number = float(rng.choice([-0.5, 0.5, 1.5]))
-    if kind == "slice" and a.ndim and a.shape[0] > 1:
-        n = int(rng.integers(1, a.shape[0]))
-        return lambda xp, v: v.append(v[k][n:])
-    if kind == "select" and a.ndim and a.shape[0]:
-        n = int(rng.integers(a.shape[0]))
-        return lambda xp, v: v.append(v[k][n, ...])
+    made = plain_step(kind, rng, a, k, j)
+    if made is not None:
+        return made
     if kind == "transpose" and a.ndim == 2:
         return lambda xp, v: v.append(v[k].T)
     if kind == "reshape" and a.ndim and a.flags.c_contiguous:
         return lambda xp, v: v.append(v[k].reshape(-1))
     if kind == "sin":
         return lambda xp, v: v.append(xp.sin(v[k]))
-    if kind == "product":
-        return lambda xp, v: v.append(v[k] * v[j])
-    if kind == "sum" and a.ndim:
-        return lambda xp, v: v.append(v[k].sum(-1))
     if kind == "scale_" and a.ndim:
         return lambda xp, v: xp.mul_(v[k], number)
     if kind == "gather" and a.ndim and a.shape[0]:

@@ -16,7 +16,7 @@ from assay.core.errors import NoView, Unsupported, UserError
 from assay.core.index import is_symbolic
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
-from assay.frontends import source, tensor
+from assay.frontends import numpy_calls, source, tensor
 from assay.frontends.cell import Link
 from assay.frontends.layout import is_contiguous
 from assay.frontends.value import STATE, Value, find, has_list_result, process
@@ -50,9 +50,13 @@ def _matched(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         return find(base, args, kwargs)
     except UserError:
         gathered = _gathered(base, args)
-        if gathered is None:
-            raise
-        return find(base, gathered, kwargs)
+    try:
+        return find(base, args if gathered is None else gathered, kwargs)
+    except UserError:
+        function = source.numpy_function()
+        if function:
+            raise numpy_calls.refused(function) from None
+        raise
 
 
 def _spelled(base: str, kwargs: dict[str, Any]) -> dict[str, Any]:

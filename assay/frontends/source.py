@@ -1,26 +1,56 @@
-"""The user's own line: the nearest frame outside the package."""
+"""The user's own line: the nearest frame that is neither Assay's nor of a library that called Assay."""
 
 from __future__ import annotations
 
 import linecache
 import os
 import sys
+from types import FrameType
+
+import numpy as np
 
 from assay.core.errors import OutOfBounds, UnknownName, Unsupported, UserError
 
 LOCATED = (UserError, OutOfBounds, UnknownName, Unsupported)
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+PACKAGE = os.path.dirname(_folder(__file__)[:-1]) + os.sep
+NUMPY = _folder(np.__file__)
+STANDARD = _folder(os.__file__)
+
+
+def _is_users(file: str) -> bool:
+    """Whether a frame of this file is the user's: np.sum(x) and copy.copy(x) happen where they are called."""
+    if file.startswith((PACKAGE, NUMPY, "<frozen")):
+        return False
+    return not file.startswith(STANDARD) or "-packages" in file
+
+
+def _frame() -> FrameType | None:
+    frame = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame
 
 
 def user_frame() -> tuple[str, int] | None:
-    """(file, line) of the innermost frame that is not Assay's, or None."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE) and not file.startswith("<frozen"):
-            return file, frame.f_lineno
+    """(file, line) of the innermost frame that is the user's, or None."""
+    frame = _frame()
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def numpy_function() -> str:
+    """The name of the function of numpy that the user called and that called Assay, or ""."""
+    frame, name = sys._getframe(1), ""
+    while frame is not None and not _is_users(file := frame.f_code.co_filename):
+        if file.startswith(NUMPY):
+            name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return name
 
 
 def where() -> str:

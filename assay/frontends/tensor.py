@@ -17,7 +17,7 @@ from assay.core.dtypes import DType
 from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
-from assay.frontends import dispatch, source
+from assay.frontends import dispatch, numpy_calls, source
 from assay.frontends.arithmetic import Arithmetic
 from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, check_level, check_like, make_leaf, twin
 from assay.frontends.cell import Cell, Chain, Link, current, new_cell, read, write
@@ -40,11 +40,11 @@ class Tensor(Arithmetic):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """numpy's operators with a tensor on the right are the tensor's own; its other functions take no tensors (UserError)."""
-        reflected = REFLECTED.get(ufunc.__name__)
-        if reflected is not None and method == "__call__" and not options and not isinstance(inputs[0], Tensor):
-            left = inputs[0]  # of a comparison with a scalar of numpy: that scalar as an array
-            return getattr(inputs[1], reflected)(left[()] if isinstance(left, np.ndarray) and not left.ndim else left)
-        raise source.located(UserError(f"numpy's {ufunc.__name__} takes no tensors; use {_instead_of(ufunc.__name__)}"))
+        own = numpy_calls.reflected(ufunc, method, inputs, options)
+        if own is None:
+            raise source.located(numpy_calls.refused(ufunc.__name__))
+        left = inputs[0]  # of a comparison with a scalar of numpy: that scalar as an array
+        return own(left[()] if isinstance(left, np.ndarray) and not left.ndim else left)
 
     # -------------------------------------------------------------------------------------------- storage
 
@@ -554,25 +554,6 @@ class Tensor(Arithmetic):
 
 
 TENSOR_TYPES.append(Tensor)
-
-REFLECTED = {
-    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__", "floor_divide": "__rfloordiv__",
-    "remainder": "__rmod__", "power": "__rpow__", "equal": "__eq__", "not_equal": "__ne__",
-    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__", "bitwise_and": "__rand__",
-    "bitwise_or": "__ror__", "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
-}  # fmt: skip
-"""numpy's function of an operator -> the tensor's method where the tensor is the right operand."""
-
-
-def _instead_of(name: str) -> str:
-    """What to write for a function of numpy."""
-    from assay.frontends.namespace import names
-
-    other = {"divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow", "absolute": "abs", "negative": "neg"}
-    ours = other.get(name, name)
-    here = f"assay.{ours}(...), or " if ours in names() else ""
-    return f"{here}np.{name}(...) of x.numpy()"
-
 
 _numbers = itertools.count()  # of hooks
 

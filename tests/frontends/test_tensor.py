@@ -345,9 +345,23 @@ def test_scalars_of_numpy_on_the_left(made, wanted) -> None:
     (np.frexp, r"numpy's frexp takes no tensors; use np\.frexp"),
     (np.add.reduce, "numpy's add takes no tensors"),
     (lambda t: np.add(t, 1.0), "numpy's add takes no tensors"),
+    (np.sum, r"numpy's sum takes no tensors; use assay\.sum\(\.\.\.\), or np\.sum\(\.\.\.\) of x\.numpy\(\)$"),
+    (lambda t: np.max(t, axis=0), r"numpy's max takes no tensors; use assay\.amax"),
+    (lambda t: np.clip(t, 0, 1), r"numpy's clip takes no tensors; use assay\.clamp"),
+    (lambda t: np.std(t), r"use assay\.std\(x, correction=0\), or np\.std"),
+    (lambda t: np.reshape(t, (2, 1)), r"use assay\.reshape"),
+    (lambda t: np.repeat(t, 2), r"use assay\.repeat_interleave"),
+    (lambda t: np.flip(t), r"np\.flip\(t\).*\n  a slice with step -1; use x\.flip"),  # the user's line, not numpy's
     (lambda t: np.ones(2, np.float32) + t, "mixes a tensor and a numpy array"),
     (lambda t: np.ones((2, 2), np.float32) @ t, "numpy's matmul takes no tensors"),
 ])  # fmt: skip
 def test_functions_of_numpy_say_what_to_use(f, said: str) -> None:
-    with pytest.raises(assay.UserError, match=said):
+    with pytest.raises(assay.AssayError, match=said):
         f(assay.tensor([1.0, 3.0]))
+
+
+def test_functions_of_numpy_compute_of_arrays() -> None:
+    t = assay.tensor([1.0, 3.0])
+    assert [np.dot(t, t), np.concatenate([t, t]).tolist(), np.array_equal(t, t)] == [10.0, [1.0, 3.0, 1.0, 3.0], True]
+    with pytest.raises(assay.UserError, match=r"sum\(f32\[2\], dim=int 0, out=None\): no overload"):
+        np.vectorize(lambda k: t.sum(axis=0, out=None))(0)  # the user's own call, inside of one of numpy's

@@ -230,6 +230,6 @@ def describe(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         shape, dtype = getattr(v, "shape", None), getattr(v, "dtype", None)
         if isinstance(dtype, DType):
             return f"{dtype.name}{list(shape or ())}"
-        return f"{type(v).__name__} {v!r}"
+        return "None" if v is None else f"{type(v).__name__} {v!r}"
 
     return ", ".join([*map(one, args), *(f"{k}={one(v)}" for k, v in kwargs.items())])

@@ -16,7 +16,7 @@ from typing import Any
 import optree
 
 from assay.core.errors import UserError
-from assay.frontends import dispatch
+from assay.frontends import dispatch, source
 from assay.frontends.autograd import Autograd, Edge, check_like, differentiate, make_leaf, twin
 from assay.frontends.cell import new_cell
 from assay.frontends.dual import Dual, with_tangent, without_tangent
@@ -61,7 +61,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
             y, aux = out if has_aux else (out, None)
             if not isinstance(y, Tensor) or y.numel() != 1:
                 what = f"of shape {list(y.shape)}" if isinstance(y, Tensor) else f"a {type(y).__name__}"
-                raise UserError(f"grad needs a result of one element; this one is {what}: use vjp or jacobian")
+                raise source.located(UserError(f"grad needs a result of one element; this one is {what}: use vjp or jacobian"))
             with recording(level, wanted=False):
                 seed = fresh(apply_by_name("full_like", y.value, 1.0))
             gradients = _pull(level, [y], [seed], inputs, edges)
@@ -80,12 +80,12 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
         out = f(*optree.tree_unflatten(structure, inputs))
     results, shape = optree.tree_flatten(out)
     if not all(isinstance(y, Tensor) for y in results):
-        raise UserError("vjp needs a function whose results are tensors")
+        raise source.located(UserError("vjp needs a function whose results are tensors"))
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         given, same = optree.tree_flatten(cotangents)
         if same != shape:
-            raise UserError(f"the cotangents have the structure {same}; the result has {shape}")
+            raise source.located(UserError(f"the cotangents have the structure {same}; the result has {shape}"))
         return optree.tree_unflatten(structure, _pull(level, results, given, inputs, edges))
 
     return _plain(out, level), pull
@@ -96,7 +96,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     values, structure = optree.tree_flatten(tuple(primals))
     moves, same = optree.tree_flatten(tuple(tangents))
     if same != structure:
-        raise UserError(f"the tangents have the structure {same}; the primals have {structure}")
+        raise source.located(UserError(f"the tangents have the structure {same}; the primals have {structure}"))
     level = Dual()
     with pushed(level):
         moved = [with_tangent(x, d, level) for x, d in zip(values, moves, strict=True)]
@@ -123,7 +123,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
             y = f(*_with(args, argnums, inputs))
         x = args[argnums]
         if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-            raise UserError("jacobian needs a function of one tensor with one tensor as its result")
+            raise source.located(UserError("jacobian needs a function of one tensor with one tensor as its result"))
         if x.numel() <= y.numel():
             return jacfwd(f, argnums)(*args)
         rows = [_pull(level, [y], [unit], inputs, edges)[0] for unit in _units(y)]
@@ -175,13 +175,16 @@ def _leaves(tree: Any, level: Autograd) -> tuple[list[Tensor], Any, list[Edge]]:
     for x in given:
         if not isinstance(x, Tensor) or not x.dtype.is_float:
             what = f"{x.dtype.name}{list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise UserError(f"derivatives are taken with respect to tensors of floats, not {what}; choose others with argnums")
+            raise source.located(
+                UserError(f"derivatives are taken with respect to tensors of floats, not {what}; choose others with argnums")
+            )
         v = twin(x.value)
         edges.append((make_leaf(v, level), 0))
         made.append(Tensor(new_cell(v)))
     return made, structure, edges
 
 
+@source.at_the_users_line
 def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tensor], inputs: Sequence[Tensor],
           edges: Sequence[Edge]) -> list[Tensor]:  # fmt: skip
     """The gradients of the inputs; what was recorded stays for another time."""

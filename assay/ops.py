@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from assay.core.errors import UnknownName
 from assay.core.operators import overloads
 from assay.core.operators.registry import Operator
-from assay.frontends import dispatch
+from assay.frontends import dispatch, source
 
 
 class Overload:
@@ -33,7 +34,8 @@ class Packet:
     def __getattr__(self, overload: str) -> Overload:
         op = self._overloads.get(overload)
         if op is None:
-            raise AttributeError(f"{self.base} has no overload {overload!r}; it has: {', '.join(self._overloads)}")
+            known = ", ".join(self._overloads)
+            raise source.located(UnknownName(f"{self.base} has no overload {overload!r}; it has: {known}"))
         made = Overload(op)
         setattr(self, overload, made)
         return made
@@ -55,6 +57,6 @@ def __getattr__(name: str) -> Packet:
     try:
         made = Packet(name)
     except ValueError as error:
-        raise AttributeError(str(error)) from None
+        raise source.located(UnknownName(str(error))) from None
     globals()[name] = made
     return made

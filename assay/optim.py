@@ -32,10 +32,12 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
         if isinstance(params, Tensor):
-            raise UserError("an optimiser takes a list of tensors, or of groups {'params': [...], 'lr': ...}; this is one tensor")
+            raise source.located(
+                UserError("an optimiser takes a list of tensors, or of groups {'params': [...], 'lr': ...}; this is one tensor")
+            )
         given = list(params)
         if not given:
-            raise UserError("an optimiser needs parameters; the list is empty")
+            raise source.located(UserError("an optimiser needs parameters; the list is empty"))
         for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)  # type: ignore[arg-type]
 
@@ -53,19 +55,24 @@ class Optimizer:
         made: Group = {**self.defaults, **group, "params": [given] if isinstance(given, Tensor) else list(given)}
         unknown = made.keys() - self.defaults.keys() - {"params"}
         if unknown:
-            raise UserError(f"{type(self).__name__} has no option {min(unknown)!r}; there are: {', '.join(self.defaults)}")
+            raise source.located(
+                UserError(f"{type(self).__name__} has no option {min(unknown)!r}; there are: {', '.join(self.defaults)}")
+            )
         self.check(made)
         known = {p for g in self.param_groups for p in g["params"]}
         for k, p in enumerate(made["params"]):
             if not isinstance(p, Tensor):
-                raise UserError(f"parameter {k} is a {type(p).__name__}; an optimiser changes tensors")
+                raise source.located(UserError(f"parameter {k} is a {type(p).__name__}; an optimiser changes tensors"))
             if not p.is_leaf:
-                raise UserError(
-                    f"parameter {k}, {p.dtype.name}{list(p.shape)}, is a result of operators, not a leaf: a step would change a "
-                    "tensor that is computed anew. Give the leaf that it is computed from, or detach().requires_grad_()"
+                raise source.located(
+                    UserError(
+                        f"parameter {k}, {p.dtype.name}{list(p.shape)}, is a result of operators, not a leaf: a step would "
+                        "change a tensor that is computed anew. Give the leaf that it is computed from, or "
+                        "detach().requires_grad_()"
+                    )
                 )
             if p in known:
-                raise UserError(f"parameter {k}, {p.dtype.name}{list(p.shape)}, is there twice")
+                raise source.located(UserError(f"parameter {k}, {p.dtype.name}{list(p.shape)}, is there twice"))
             known.add(p)
         self.param_groups.append(made)
 
@@ -73,10 +80,10 @@ class Optimizer:
         """Raises UserError for options out of range."""
         for name in ("lr", "momentum", "weight_decay", "eps"):
             if name in group and not group[name] >= 0.0:
-                raise UserError(f"{name}={group[name]!r}; allowed: {name} >= 0")
+                raise source.located(UserError(f"{name}={group[name]!r}; allowed: {name} >= 0"))
         for k, b in enumerate(group.get("betas", ())):
             if not 0.0 <= b < 1.0:
-                raise UserError(f"betas[{k}]={b!r}; allowed: 0 <= beta < 1")
+                raise source.located(UserError(f"betas[{k}]={b!r}; allowed: 0 <= beta < 1"))
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002
         """Forget the gradients; with set_to_none=False, fill them with zeros."""
@@ -126,7 +133,7 @@ class Optimizer:
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             counts = f"{[len(g['params']) for g in groups]} parameters; here are {[len(g['params']) for g in self.param_groups]}"
-            raise UserError(f"the state is one for groups of {counts}")
+            raise source.located(UserError(f"the state is one for groups of {counts}"))
         parameters = [p for g in self.param_groups for p in g["params"]]
         number = [k for g in groups for k in g["params"]]
         state: dict[Tensor, dict[str, Any]] = {}
@@ -140,7 +147,7 @@ class Optimizer:
 
 def _copy(v: Any, p: Tensor, name: str) -> Any:
     if isinstance(v, Tensor) and v.shape not in (p.shape, ()):
-        raise UserError(f"the state {name!r} has shape {list(v.shape)}; the parameter has {list(p.shape)}")
+        raise source.located(UserError(f"the state {name!r} has shape {list(v.shape)}; the parameter has {list(p.shape)}"))
     return v.detach().clone() if isinstance(v, Tensor) else v
 
 
@@ -156,7 +163,7 @@ class SGD(Optimizer):
         super().check(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             given = f"{group['momentum']!r} and {group['dampening']!r}"
-            raise UserError(f"nesterov=True needs momentum > 0 and dampening=0, not {given}")
+            raise source.located(UserError(f"nesterov=True needs momentum > 0 and dampening=0, not {given}"))
 
     def update(self, p: Tensor, g: Tensor, group: Group, state: dict[str, Any]) -> None:
         if group["weight_decay"]:

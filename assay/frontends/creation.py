@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from assay.core.dtypes import DType, f32, i64
-from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import UserError
 from assay.core.index import Ix
+from assay.frontends import source
 from assay.frontends.cell import Cell
+from assay.frontends.dispatch import dtype_of
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import STATE
 
@@ -25,8 +26,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     Without `dtype`: that of an array, else bool, i64, or f32 for floats (PyTorch's defaults).
     """
     if isinstance(data, Tensor):
-        source = data.detach()
-        copied = source.to(dtype_of(dtype), copy=True) if dtype is not None else source.clone()
+        given = data.detach()
+        copied = given.to(dtype_of(dtype), copy=True) if dtype is not None else given.clone()
         return copied.requires_grad_(requires_grad)
     array = _array(data)
     wanted = dtype_of(dtype) if dtype is not None else _inferred(data, array)
@@ -47,7 +48,7 @@ def _array(data: Any) -> np.ndarray:
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise UserError(f"tensor(): the nested lists do not form a tensor: {error}") from None
+        raise source.located(UserError(f"tensor(): the nested lists do not form a tensor: {error}")) from None
     return array if array.dtype != np.bool_ else array.view(np.uint8) != 0  # a copy: whatever is not 0 is true
 
 
@@ -62,9 +63,11 @@ def _without_tensors(data: Any) -> Any:
 def _unmasked(data: Any, caller: str) -> Any:
     """`data`.  Raises UserError for a masked array, some of whose elements have no value."""
     if isinstance(data, np.ndarray) and type(data) is not np.ndarray and isinstance(data, np.ma.MaskedArray):
-        raise UserError(
-            f"{caller}(): a masked array, {np.ma.count_masked(data)} of whose {data.size} elements have no value; fill them "
-            f"first, as in {caller}(x.filled(0)), and keep the mask in a tensor of its own: {caller}(np.ma.getmaskarray(x))"
+        raise source.located(
+            UserError(
+                f"{caller}(): a masked array, {np.ma.count_masked(data)} of whose {data.size} elements have no value; fill them "
+                f"first, as in {caller}(x.filled(0)), and keep the mask in a tensor of its own: {caller}(np.ma.getmaskarray(x))"
+            )
         )
     return data
 
@@ -74,9 +77,11 @@ def check_bools(array: np.ndarray) -> None:
     octets = array.view(np.uint8)
     if octets.size and octets.max() > 1:
         at = tuple(map(int, np.unravel_index(int(np.argmax(octets > 1)), octets.shape)))
-        raise UserError(
-            f"element {list(at)} of a bool array {list(array.shape)} is the byte {octets[at]}; allowed: 0 and 1.  "
-            "Make such bytes truth values with  x.view(np.uint8) != 0"
+        raise source.located(
+            UserError(
+                f"element {list(at)} of a bool array {list(array.shape)} is the byte {octets[at]}; allowed: 0 and 1.  "
+                "Make such bytes truth values with  x.view(np.uint8) != 0"
+            )
         )
 
 
@@ -93,7 +98,9 @@ def _converted(array: np.ndarray, wanted: DType) -> np.ndarray:
     if wanted.is_integer and array.dtype.kind in "iu" and array.size:
         lo, hi = int(array.min()), int(array.max())
         if lo < wanted.lo or hi > wanted.hi:
-            raise UserError(f"tensor(): {lo if lo < wanted.lo else hi} does not fit {wanted.name} [{wanted.lo}, {wanted.hi}]")
+            raise source.located(
+                UserError(f"tensor(): {lo if lo < wanted.lo else hi} does not fit {wanted.name} [{wanted.lo}, {wanted.hi}]")
+            )
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(array, dtype=wanted.numpy, order="C", copy=True)
 
@@ -105,13 +112,17 @@ def from_numpy(array: np.ndarray) -> Tensor:
     array that are neither 0 nor 1.
     """
     if not isinstance(array, np.ndarray):
-        raise UserError(f"from_numpy() needs a numpy array, not {type(array).__name__}; use assay.tensor({array!r:.40})")
+        raise source.located(
+            UserError(f"from_numpy() needs a numpy array, not {type(array).__name__}; use assay.tensor({array!r:.40})")
+        )
     dtype_of(_unmasked(array, "from_numpy").dtype)
     if array.dtype == np.bool_:
         check_bools(array)
     if any(s % array.itemsize for s in array.strides) or not array.dtype.isnative:
-        raise UserError(
-            f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first"
+        raise source.located(
+            UserError(
+                f"from_numpy(): strides {array.strides} of {array.dtype} elements do not count whole elements; copy it first"
+            )
         )
     return Tensor(Cell(array.view(np.ndarray)))  # an array object of our own: the caller's may be reshaped in place
 

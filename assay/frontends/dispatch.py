@@ -10,8 +10,8 @@ from collections import namedtuple
 from collections.abc import Iterable
 from typing import Any
 
+from assay.core import dtypes
 from assay.core.dtypes import category
-from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import NoView, Unsupported, UserError
 from assay.core.index import is_symbolic
 from assay.core.operators import OPERATORS, overloads
@@ -19,9 +19,10 @@ from assay.core.operators.registry import Operator
 from assay.frontends import numpy_calls, source, tensor
 from assay.frontends.cell import Link
 from assay.frontends.layout import is_contiguous
-from assay.frontends.value import STATE, Value, find, has_list_result, process
+from assay.frontends.value import Value, find, has_list_result, process
 from assay.semantics.failure import RequireError
 
+dtype_of = source.at_the_users_line(dtypes.dtype)
 SIZES = frozenset(("size", "dims", "shape", "repeats", "sizes", "tile_dims"))
 
 
@@ -29,18 +30,16 @@ def call(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The overload of `base` ("add"), or the overload named ("add.Tensor"), that the arguments fit, applied.
 
     A list of sizes or tensors may be given as several arguments: x.view(2, 3), einsum("ij,jk", x, y).
-    In a capture, an error says at which line of the user it happened.
+    An error says at which line of the user it happened.
     """
-    if kwargs:
-        kwargs = _spelled(base, kwargs)
     try:
+        if kwargs:
+            kwargs = _spelled(base, kwargs)
         return apply(*_matched(base, args, kwargs))
     except RequireError as error:
         error.add_note(f"in {base} at {source.quoted().rstrip()}")
         raise
     except (UserError, Unsupported) as error:
-        if STATE.trace is None:
-            raise
         raise source.located(error) from None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.core.operators.registry import Operator
+from assay.frontends import source
 from assay.frontends.autograd import check_like, twin
 from assay.frontends.cell import new_cell
 from assay.frontends.derived import pushforward
@@ -46,7 +47,7 @@ def innermost() -> Dual:
     for level in reversed(STATE.stack):
         if isinstance(level, Dual):
             return level
-    raise UserError("there are dual numbers only inside of `with assay.autograd.forward_ad.dual_level():`")
+    raise source.located(UserError("there are dual numbers only inside of `with assay.autograd.forward_ad.dual_level():`"))
 
 
 def with_tangent(x: Tensor, tangent: Tensor, level: Dual) -> Tensor:

@@ -207,7 +207,7 @@ class Function:
         for r in results:
             if r is not None and not isinstance(r, Tensor):
                 allowed = "allowed: a tensor, or a tuple of tensors and None"
-                raise UserError(f"{cls.__name__}.forward returned a {type(r).__name__}; {allowed}")
+                raise source.located(UserError(f"{cls.__name__}.forward returned a {type(r).__name__}; {allowed}"))
         moves = [isinstance(r, Tensor) and r.dtype.is_float and not any(r is t for t in ctx._plain) for r in results]
         nodes = [FunctionNode(level, cls, ctx, args, results) for level in levels]
         ctx._known = [{node.level: (node, k) for node in nodes} if m else {} for k, m in enumerate(moves)]

@@ -72,7 +72,9 @@ def plain(kwargs: dict[str, Any]) -> dict[str, Any]:
     rest = dict(kwargs)
     for option, allowed in _HERE.items():
         if option in rest and (value := rest.pop(option)) not in allowed and str(value) != "cpu":
-            raise UserError(f"{option}={value!r}: tensors are row-major in the memory of the CPU; leave {option} out")
+            raise source.located(
+                UserError(f"{option}={value!r}: tensors are row-major in the memory of the CPU; leave {option} out")
+            )
     return rest
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import UserError
-from assay.frontends import dispatch
+from assay.frontends import dispatch, source
 from assay.frontends.cell import Cell
+from assay.frontends.dispatch import dtype_of
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import STATE, find, process
 
@@ -28,7 +28,7 @@ from assay.frontends.value import STATE, find, process
 def _start(seed: int) -> tuple[int, int]:
     """(seed as an i64, offset 0)"""
     if not -(1 << 63) <= seed < 1 << 64:
-        raise UserError(f"seed {seed}; allowed: integers of 64 bits")
+        raise source.located(UserError(f"seed {seed}; allowed: integers of 64 bits"))
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63), 0
 
 
@@ -111,7 +111,7 @@ def normal(mean: Any, std: Any, size: Any = None, *, dtype: Any = None, generato
     if size is not None:
         return chosen.draw("normal.state", mean, std, tuple(size), dtype=dtype)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
-        raise UserError("normal() of two numbers needs a size, as in normal(0.0, 1.0, (2, 3))")
+        raise source.located(UserError("normal() of two numbers needs a size, as in normal(0.0, 1.0, (2, 3))"))
     like = mean if isinstance(mean, Tensor) else std
     tensors = [x if isinstance(x, Tensor) else dispatch.call("full", ((), x), {"dtype": like.dtype}) for x in (mean, std)]
     return chosen.draw("normal.state_Tensor", *tensors)

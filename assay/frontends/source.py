@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
-from types import FrameType
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from assay.core.errors import OutOfBounds, UnknownName, Unsupported, UserError
+from assay.core.errors import Unsupported, UserError
 
-LOCATED = (UserError, OutOfBounds, UnknownName, Unsupported)
+P = ParamSpec("P")
+R = TypeVar("R")
+PLACE = re.compile(r".+:\d+:( .*)?\n")
+"""How a message begins that says where it happened."""
 
 
 def _folder(file: str) -> str:
@@ -19,6 +25,7 @@ def _folder(file: str) -> str:
 
 
 PACKAGE = os.path.dirname(_folder(__file__)[:-1]) + os.sep
+COMMANDS = PACKAGE + "cli" + os.sep
 NUMPY = _folder(np.__file__)
 STANDARD = _folder(os.__file__)
 
@@ -30,17 +37,14 @@ def _is_users(file: str) -> bool:
     return not file.startswith(STANDARD) or "-packages" in file
 
 
-def _frame() -> FrameType | None:
-    frame = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame
-
-
 def user_frame() -> tuple[str, int] | None:
-    """(file, line) of the innermost frame that is the user's, or None."""
-    frame = _frame()
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    """(file, line) of the innermost frame that is the user's, or None: what calls a command of Assay is not."""
+    frame = sys._getframe(1)
+    while frame is not None and not (file := frame.f_code.co_filename).startswith(COMMANDS):
+        if _is_users(file):
+            return file, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 def numpy_function() -> str:
@@ -72,9 +76,24 @@ def quoted_line(place: str) -> str:
     return f"{place}: {text}" if text else f"{place}:"
 
 
-def located(error: Exception) -> Exception:
+def located(error: UserError | Unsupported) -> UserError | Unsupported:
     """The error with the user's line at the head of its message, where it has none yet; its class stays."""
-    head, text = quoted(), str(error)
-    if not head or text.startswith(head.partition("\n")[0]) or type(error) not in LOCATED:
+    text = str(error)
+    if PLACE.match(text) or not (head := quoted()):
         return error
-    return type(error)(f"{head}  {text}")
+    made = type(error)(f"{head}  {text}")
+    made.__dict__.update(error.__dict__)  # its notes, for one
+    return made
+
+
+def at_the_users_line(f: Callable[P, R]) -> Callable[P, R]:
+    """The function with its errors at the user's line."""
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return f(*args, **kwargs)
+        except (UserError, Unsupported) as error:
+            raise located(error) from None
+
+    return call

@@ -14,7 +14,6 @@ import numpy as np
 
 from assay.core import dtypes
 from assay.core.dtypes import DType
-from assay.core.dtypes import dtype as dtype_of
 from assay.core.errors import UserError
 from assay.core.operators.registry import TENSOR_TYPES
 from assay.frontends import dispatch, numpy_calls, source
@@ -189,7 +188,7 @@ class Tensor(Arithmetic):
         if requires_grad and edge is None:
             if not v.dtype.is_float:
                 what = f"{v.dtype.name}{list(v.shape)}"
-                raise BackwardError(f"requires_grad: only floats have gradients, and this tensor is {what}")
+                raise source.located(BackwardError(f"requires_grad: only floats have gradients, and this tensor is {what}"))
             if self.chain and v.array is not None:  # a storage of its own over the same memory
                 self.cell, self.chain = Cell(v.array, owner=STATE.trace), ()
                 self.cell.writes = v.writes or self.cell.writes
@@ -199,7 +198,7 @@ class Tensor(Arithmetic):
         elif not requires_grad and edge is not None:
             if type(edge[0]) is not Leaf:
                 what = "a result of recorded operators; detach() is the tensor without history"
-                raise BackwardError(f"requires_grad = False of {what}")
+                raise source.located(BackwardError(f"requires_grad = False of {what}"))
             del v.meta[AUTOGRAD]
         return self
 
@@ -234,7 +233,7 @@ class Tensor(Arithmetic):
             if not isinstance(grad, Tensor):
                 raise TypeError(f"{source.quoted()}  .grad is a tensor or None, not {type(grad).__name__}")
             if edge is None or type(edge[0]) is not Leaf:
-                raise BackwardError("only a leaf that requires a gradient has a .grad to be set")
+                raise source.located(BackwardError("only a leaf that requires a gradient has a .grad to be set"))
             check_like(self.value, grad.value, "gradient")
         if edge is not None and type(edge[0]) is Leaf:
             edge[0].grad = grad
@@ -369,9 +368,9 @@ class Tensor(Arithmetic):
             elif w is None or isinstance(w, bool) or str(w) == "cpu":
                 continue
             elif isinstance(w, str) and w.partition(":")[0] in ("cuda", "mps", "xpu", "meta", "hip"):
-                raise UserError(f"to({w!r}): tensors live in the memory of the CPU; allowed: 'cpu'")
+                raise source.located(UserError(f"to({w!r}): tensors live in the memory of the CPU; allowed: 'cpu'"))
             else:
-                dtype = dtype_of(w)
+                dtype = dispatch.dtype_of(w)
         if dtype is self.dtype:
             return self.clone() if copy else self
         return dispatch.call("to.dtype", (self, dtype), {})
@@ -442,7 +441,7 @@ class Tensor(Arithmetic):
     def item(self) -> Any:
         """The only element, as a Python number.  Raises UserError for more or fewer."""
         if self.numel() != 1:
-            raise UserError(f"item() needs one element; this tensor has shape {list(self.shape)}")
+            raise source.located(UserError(f"item() needs one element; this tensor has shape {list(self.shape)}"))
         return self._elements("item()").reshape(()).item() if self.dtype.name != "bf16" else float(self.numpy().reshape(()))
 
     def tolist(self) -> Any:
@@ -519,7 +518,9 @@ class Tensor(Arithmetic):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
-            raise BackwardError("deepcopy of a result of recorded operators: its history cannot be copied; use detach().clone()")
+            raise source.located(
+                BackwardError("deepcopy of a result of recorded operators: its history cannot be copied; use detach().clone()")
+            )
         if id(self) not in memo:
             made = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
             if self.grad is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.core.errors import Unsupported, UserError
-from assay.frontends import dispatch, namespace, random
+from assay.frontends import dispatch, namespace, random, source
 from assay.frontends.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -51,7 +51,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
               norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # noqa: FBT001, FBT002  # fmt: skip
     """weight[input[i...], j].  Raises IndexError for an index outside the rows, Unsupported for max_norm."""
     if max_norm is not None:
-        raise Unsupported("embedding(max_norm=...) rewrites the weights; normalise them first, as in F.normalize(weight, dim=1)")
+        raise source.located(
+            Unsupported("embedding(max_norm=...) rewrites the weights; normalise them first, as in F.normalize(weight, dim=1)")
+        )
     return dispatch.call("embedding", (weight, input, -1 if padding_idx is None else padding_idx), {})
 
 
@@ -108,7 +110,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:  # fmt: skip
     """softmax(query key^T * scale + mask) value; scale is 1 / sqrt(d) by default; a false mask element is -inf."""
     if dropout_p:
-        raise Unsupported("scaled_dot_product_attention(dropout_p=...): write softmax(q @ k.mT * scale) and F.dropout of it")
+        raise source.located(
+            Unsupported("scaled_dot_product_attention(dropout_p=...): write softmax(q @ k.mT * scale) and F.dropout of it")
+        )
     options = {"scale": scale, "enable_gqa": enable_gqa}
     return dispatch.call("scaled_dot_product_attention", (query, key, value, attn_mask, 0.0, is_causal), options)
 
@@ -116,7 +120,9 @@ def scaled_dot_product_attention(
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha * mean)^beta with the mean of x^2 over `size` channels around (axis 1); those outside count as 0."""
     if input.ndim < 3:
-        raise UserError(f"local_response_norm of shape {list(input.shape)}; needs [n, c, ...] with at least 3 axes")
+        raise source.located(
+            UserError(f"local_response_norm of shape {list(input.shape)}; needs [n, c, ...] with at least 3 axes")
+        )
     squares = (input * input).flatten(2).unsqueeze(1)  # [n, 1, c, everything else]
     padded = dispatch.call("pad", (squares, [0, 0, size // 2, (size - 1) // 2]), {})
     means = dispatch.call("avg_pool2d", (padded, [size, 1], 1), {}).squeeze(1).reshape(input.shape)
@@ -128,7 +134,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     """`input` resampled to `size` or by `scale_factor` along the last two axes; mode "nearest", "bilinear" or "bicubic"."""
     if mode not in ("nearest", "bilinear", "bicubic") or input.ndim != 4:
         allowed = "'nearest', 'bilinear', 'bicubic' of rank 4"
-        raise Unsupported(f"interpolate(mode={mode!r}) of a tensor of rank {input.ndim}; there: {allowed}")
+        raise source.located(Unsupported(f"interpolate(mode={mode!r}) of a tensor of rank {input.ndim}; there: {allowed}"))
     sizes = (size,) * 2 if isinstance(size, int) else size
     factors = (float(scale_factor),) * 2 if isinstance(scale_factor, int | float) else scale_factor
     corners = () if mode == "nearest" else (bool(align_corners),)
@@ -140,7 +146,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
 
 def _code(reduction: str) -> int:
     if reduction not in REDUCTIONS:
-        raise UserError(f"reduction={reduction!r}; allowed: {', '.join(map(repr, REDUCTIONS))}")
+        raise source.located(UserError(f"reduction={reduction!r}; allowed: {', '.join(map(repr, REDUCTIONS))}"))
     return REDUCTIONS.index(reduction)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import assay
+import assay.nn.functional as F
 from assay.autograd import grad
 from assay.backends import build
 from assay.core.errors import UserError
@@ -205,6 +206,49 @@ def test_powers_of_sizes(power: Any) -> None:
     g = assay.compile(lambda x: x / power(x.shape[0]), dynamic=True)
     for n in (3, 7, 3):
         assert bits_equal(g(assay.ones(n)).numpy(), (assay.ones(n) / power(n)).numpy())
+
+
+@pytest.mark.parametrize("number", [
+    lambda n: n + 0.5, lambda n: 0.5 - n, lambda n: n * 0.5, lambda n: 2.0 * n, lambda n: np.float32(2) * n, lambda n: n // 2.5,
+    lambda n: -6.5 // n, lambda n: n % 2.5, lambda n: 7.5 % n, lambda n: divmod(7, n)[1], lambda n: n // -2, lambda n: n % -4,
+    lambda n: 9 // (n - 4), lambda n: n & 6, lambda n: 1 << n, lambda n: n >> 1, lambda n: ~n, lambda n: +n, lambda n: round(n),
+    lambda n: int(n == 3.0), lambda n: int(n < 3.5), lambda n: int(2.5 <= n), lambda n: max(n, 4.5), lambda n: round(n, -1),
+])  # fmt: skip
+def test_a_size_is_a_number(number: Any) -> None:
+    g = assay.compile(lambda x: x * number(x.shape[0]), dynamic=True, backend="reference")
+    for n in (3, 7, 3, 5):
+        assert bits_equal(g(assay.ones(n)).numpy(), (assay.ones(n) * number(n)).numpy())
+
+
+@pytest.mark.parametrize("function", [
+    lambda n, x: n < x, lambda n, x: n >= x, lambda n, x: n // x, lambda n, x: n % x, lambda n, x: n - x, lambda n, x: n**x,
+    lambda n, x: n == x, lambda n, x: n & x.long(), lambda n, x: n << x.long(), lambda n, x: n // (x.long() + 1),
+    lambda n, x: assay.full((2,), n), lambda n, x: assay.bucketize(n, x.cumsum(0)), lambda n, x: assay.where(x > 4, n, 0),
+])  # fmt: skip
+def test_a_size_beside_a_tensor(function: Any) -> None:
+    """The type of an integer, and the tensor's operators."""
+    g = assay.compile(lambda x: function(x.shape[0], x), dynamic=True, backend="reference")
+    for n in (3, 7):
+        x = assay.arange(n).float() + 0.5
+        got, want = g(x), function(n, x)
+        assert got.dtype is want.dtype
+        assert bits_equal(got.numpy(), want.numpy())
+
+
+@pytest.mark.parametrize("function", [lambda x: x.mean(), lambda x: x.var(), lambda x: x.std((0, 1)), lambda x: F.mse_loss(x, x)])
+@pytest.mark.parametrize("shapes", [((0, 3), (0, 5)), ((3, 0), (5, 0))])
+def test_no_element_beside_a_size(function: Any, shapes: Any) -> None:
+    g = assay.compile(function, dynamic=True, backend="reference")
+    for shape in shapes:
+        assert np.isnan(g(assay.ones(*shape)).item())
+
+
+def test_each_function_states_its_guards() -> None:
+    """A divisor that was positive by a guard of one function is a question of the next one too."""
+    for f in (lambda x: x * (100 // (x.shape[0] - 5)), lambda x: x + 100 // (x.shape[0] - 5)):
+        g = assay.compile(f, dynamic=True, backend="reference")
+        for n in (7, 3, 9):
+            assert bits_equal(g(assay.ones(n)).numpy(), f(assay.ones(n)).numpy())
 
 
 def test_reference_backend() -> None:

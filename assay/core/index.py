@@ -4,7 +4,8 @@
     atom = Var | Div | Val | Size | Product | Quotient (atoms.py)
 
 An *extent* (of an axis, of a loop) is an integer or an Ix over sizes alone, which may stand wherever an integer is asked
-for: it can be added, multiplied, divided; comparing it asks core/sizes.py, which answers for all sizes or states a guard.
+for: it can be added, multiplied, divided; comparing it asks core/sizes.py, which answers for all sizes or states a guard;
+what needs the number itself (n * 0.5, n & 1) states the guard that it is this one.
 
 Everything is interned: equal expressions are the same object, also across threads (an object is published complete, by
 `setdefault`, which is atomic).  The range of a variable is part of the variable,
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from assay.core.atoms import Atom, Div, Factor, Product, Quotient, Size, Terms, Val, Var
@@ -57,20 +59,20 @@ class Ix:
         return text + (f"{self.c:+d}" if self.c else "")
 
     def __add__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, self), (1, e))) if (e := operand(other)) is not None else NotImplemented
+        return affine(((1, self), (1, e))) if (e := operand(other)) is not None else fixed(operator.add, self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, self), (-1, e))) if (e := operand(other)) is not None else NotImplemented
+        return affine(((1, self), (-1, e))) if (e := operand(other)) is not None else fixed(operator.sub, self, other)
 
     def __rsub__(self, other: Ix | Var | int) -> Ix:
-        return affine(((1, e), (-1, self))) if (e := operand(other)) is not None else NotImplemented
+        return affine(((1, e), (-1, self))) if (e := operand(other)) is not None else fixed(operator.sub, other, self)
 
     def __mul__(self, k: Ix | Var | int) -> Ix:
         if type(k) is int:
             return affine(((k, self),))
-        return polynomial().multiply(self, e) if (e := operand(k)) is not None else NotImplemented
+        return polynomial().multiply(self, e) if (e := operand(k)) is not None else fixed(operator.mul, self, k)
 
     __rmul__ = __mul__
 
@@ -82,20 +84,29 @@ class Ix:
     def __rpow__(self, k: Any) -> Any:
         return k ** int(self) if isinstance(k, int | float) else NotImplemented
 
+    def __pos__(self) -> Ix:
+        return self
+
     def __neg__(self) -> Ix:
         return affine(((-1, self),))
 
     def __floordiv__(self, c: Ix | int) -> Ix:
-        return floordiv(self, c)
+        return quotient_of(self, c)
 
     def __rfloordiv__(self, e: int) -> Ix:
-        return floordiv(ix(e), self)
+        return quotient_of(e, self)
 
     def __mod__(self, c: Ix | int) -> Ix:
-        return self - c * floordiv(self, c)
+        return self - c * self.__floordiv__(c) if operand(c) is not None else fixed(operator.mod, self, c)
 
     def __rmod__(self, e: int) -> Ix:
-        return ix(e) % self
+        return ix(e) % self if operand(e) is not None else fixed(operator.mod, e, self)
+
+    def __divmod__(self, c: Ix | int) -> tuple[Ix, Ix]:
+        return self // c, self % c
+
+    def __rdivmod__(self, e: int) -> tuple[Ix, Ix]:
+        return e // self, e % self
 
     @property
     def is_const(self) -> bool:
@@ -125,19 +136,19 @@ class Ix:
             d = self - other
             if not d.terms or d.is_extent:
                 return sizes().holds("eq", d)
-        return NotImplemented
+        return fixed(operator.eq, self, other) if self.is_extent else NotImplemented
 
     def __lt__(self, other: Ix | int) -> bool:
-        return sizes().holds("ge", other - self - 1)
+        return sizes().holds("ge", e - self - 1) if (e := operand(other)) is not None else fixed(operator.lt, self, other)
 
     def __le__(self, other: Ix | int) -> bool:
-        return sizes().holds("ge", ix(other) - self)
+        return sizes().holds("ge", e - self) if (e := operand(other)) is not None else fixed(operator.le, self, other)
 
     def __gt__(self, other: Ix | int) -> bool:
-        return sizes().holds("ge", self - other - 1)
+        return sizes().holds("ge", self - e - 1) if (e := operand(other)) is not None else fixed(operator.gt, self, other)
 
     def __ge__(self, other: Ix | int) -> bool:
-        return sizes().holds("ge", self - other)
+        return sizes().holds("ge", self - e) if (e := operand(other)) is not None else fixed(operator.ge, self, other)
 
     def __bool__(self) -> bool:
         return not (self.is_const or self.is_extent) or not sizes().holds("eq", self)
@@ -160,12 +171,59 @@ class Ix:
     def __rtruediv__(self, other: Any) -> Any:
         return other / float(self)
 
+    def __and__(self, other: Any) -> Any:
+        return fixed(operator.and_, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return fixed(operator.or_, self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return fixed(operator.xor, self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, other: Any) -> Any:
+        return fixed(operator.lshift, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return fixed(operator.lshift, other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return fixed(operator.rshift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return fixed(operator.rshift, other, self)
+
+    def __invert__(self) -> Ix:
+        return -self - 1
+
+    def __round__(self, digits: int = 0) -> Any:
+        return self if digits >= 0 else round(int(self), digits)
+
 
 def operand(x: object) -> Ix | None:
     """A number, variable or expression as an expression; None for what is neither."""
     if type(x) is Ix:
         return x
     return ix(x) if isinstance(x, int | Var | Val) or isinstance(x, Integral) else None  # type: ignore[arg-type]
+
+
+def fixed(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """f(a, b) of numbers: an extent becomes the one that it is, by a guard.  NotImplemented where one is no number."""
+    if not (isinstance(a, Ix | Real) and isinstance(b, Ix | Real)):
+        return NotImplemented
+    return f(*(int(x) if isinstance(x, Ix) else x for x in (a, b)))
+
+
+def quotient_of(a: Any, b: Any) -> Any:
+    """a // b of extents and numbers: for all sizes where b is a positive integer (by a guard), else of the numbers."""
+    e, c = operand(a), operand(b)
+    if e is None or c is None:
+        return fixed(operator.floordiv, a, b)
+    numbers = all(x.is_const or x.is_extent for x in (e, c))
+    if numbers and c.lo <= 0 and sizes().current() is not None and not c > 0:
+        return fixed(operator.floordiv, e, c)
+    return floordiv(e, c if c.terms else c.c)
 
 
 def polynomial() -> Any:

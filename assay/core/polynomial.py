@@ -497,12 +497,15 @@ def _is_divisor(c: Ix) -> bool:
         return True
     if not c.is_extent or c.hi <= 0:
         return False
-    if not nonnegative(c - 1) and c not in _divisors_by_guard:
-        from assay.core import sizes
+    if nonnegative(c - 1):
+        return True
+    from assay.core import sizes
 
-        if sizes.current() is None or not sizes.holds("ge", c - 1):
-            return False
-        _divisors_by_guard.add(c)
+    if sizes.current() is None:
+        return c in _divisors_by_guard
+    if not sizes.holds("ge", c - 1):
+        return False
+    _divisors_by_guard.add(c)
     return True
 
 

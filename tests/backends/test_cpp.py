@@ -53,6 +53,20 @@ def test_bits(feature: str) -> None:
     assert bad == {}
 
 
+def test_constants_with_a_sign_after_a_sign() -> None:
+    """x - -c and -(-c), of one element and of many: the text -- would be another operator."""
+
+    def signs(x: T) -> Program:
+        least = -math.inf if x.dtype.is_float else x.dtype.lo
+        constants = [const(c, x.dtype) for c in (-1, -2, least)]
+        return program([x], [mapped(x, lambda v, c=c, r=r: op(r, v, c)) for c in constants for r in ("sub", "add", "mul")])
+
+    types = (dt.f32, dt.f64, dt.i8, dt.i16, dt.i32, dt.i64)
+    programs = [signs(lang.input("x", shape, d)) for d in types for shape in ((), (37,))]
+    for e, p in zip(compile_many(programs), programs, strict=True):
+        assert differs(e, p, arrays(p)) == []
+
+
 @pytest.mark.parametrize(("called", "text"), [(0.0, "AI void tanh_f32v"), (math.inf, "noinline)) F tanh_f32v")])
 def test_named_rows_are_opened_or_called(called: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "CALLED", called)

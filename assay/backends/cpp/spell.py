@@ -56,7 +56,7 @@ def constant(bits: int, d: DType) -> str:
         if v != v:
             return f'__builtin_nan{suffix}("")'
         if v in (float("inf"), float("-inf")):
-            return f"{'-' if v < 0 else ''}__builtin_inf{suffix}()"
+            return f"({'-' if v < 0 else ''}__builtin_inf{suffix}())"
         text = float(v).hex() + suffix
         return f"({text})" if text[0] == "-" else text
     if d is dt.bool_:

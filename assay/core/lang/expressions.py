@@ -434,7 +434,8 @@ def op(name: str, *args: Operand) -> E:
         if isinstance(a, E):
             nodes.append(a)
         elif isinstance(a, Ix | Var):
-            number = like is not None and (like.is_integer or (like.is_float and isinstance(a, Ix) and a.is_extent))
+            extent = isinstance(a, Ix) and (a.is_extent or a.is_const)
+            number = like is not None and (like.is_integer or (like.is_float and extent))
             nodes.append(index(a, like if like is not None and number else dt.i64))
         elif like is None:
             raise UserError(f"{name}{args!r}: at least one argument must be an expression")

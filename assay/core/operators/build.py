@@ -32,7 +32,7 @@ def result_type(*operands: Operand) -> DType:
     numbers: DType | None = None
     for x in operands:
         if not isinstance(x, T):
-            numbers = _join(numbers, dt.i64 if is_symbolic(x) else dt.default_dtype(x))
+            numbers = _join(numbers, number_type(x))
         elif x.shape:
             with_axes = _join(with_axes, x.dtype)
         else:
@@ -41,6 +41,11 @@ def result_type(*operands: Operand) -> DType:
     if result is None:
         raise UserError("no operands")
     return result
+
+
+def number_type(x: Number) -> DType:
+    """The type of a Python number, or of a size, as a tensor: bool, i64, f32."""
+    return dt.i64 if is_symbolic(x) else dt.default_dtype(x)
 
 
 def _join(a: DType | None, b: DType) -> DType:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.core import dtypes as dt
-from assay.core.dtypes import DType, compute_dtype, default_dtype
+from assay.core.dtypes import DType, compute_dtype
 from assay.core.errors import UserError
 from assay.core.lang import E, Ix, T, const, convert, index, op, select
-from assay.core.operators.build import Number, cast, constant, copy, elements
+from assay.core.operators.build import Number, cast, constant, copy, elements, number_type
 from assay.core.operators.registry import operator
 from assay.core.operators.samples import ALL, like, listed, unary
 from assay.core.operators.views import broadcast_to
@@ -52,7 +52,7 @@ def ones(size: Sequence[int], dtype: DType | None) -> T:
                          ((3,), 255, dt.u8)))  # fmt: skip
 def full(size: Sequence[int], fill_value: Number, dtype: DType | None) -> T:
     """Every element is fill_value; without a dtype its own: bool, i64 or f32."""
-    return filled(size, fill_value, dtype or default_dtype(fill_value))
+    return filled(size, fill_value, dtype or number_type(fill_value))
 
 
 @operator("zeros_like(Tensor self, *, ScalarType? dtype=None) -> Tensor", samples=LIKES)

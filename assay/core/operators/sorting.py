@@ -12,7 +12,7 @@ from assay.core import dtypes as dt
 from assay.core.errors import UserError
 from assay.core.index import Ix
 from assay.core.lang import E, T, const, convert, extern, folds, index, load, load_or_zero, op, select
-from assay.core.operators.build import cast, constant, elements, lift, result_type
+from assay.core.operators.build import cast, constant, elements, lift, number_type, result_type
 from assay.core.operators.build import dim as axis_of
 from assay.core.operators.guards import data_dependent
 from assay.core.operators.indexing import flat, replaced, resized
@@ -232,14 +232,14 @@ def bucketize(self: T, boundaries: T, out_int32: bool, right: bool) -> T:
 def searchsorted_number(sorted_sequence: T, self: bool | int | float, out_int32: bool, right: bool, side: str | None,
                         sorter: T | None) -> T:  # fmt: skip
     """searchsorted of one number."""
-    return searchsorted(sorted_sequence, constant((), self, dt.default_dtype(self)), out_int32, right, side, sorter)
+    return searchsorted(sorted_sequence, constant((), self, number_type(self)), out_int32, right, side, sorter)
 
 
 @operator("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
           samples=listed((0.5, like(5, lo=-3, hi=3), False, False), (2, like(5, dtype=dt.i64), True, True)))  # fmt: skip
 def bucketize_number(self: bool | int | float, boundaries: T, out_int32: bool, right: bool) -> T:
     """bucketize of one number."""
-    return bucketize(constant((), self, dt.default_dtype(self)), boundaries, out_int32, right)
+    return bucketize(constant((), self, number_type(self)), boundaries, out_int32, right)
 
 
 @operator("unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "

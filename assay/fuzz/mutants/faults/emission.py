@@ -61,7 +61,7 @@ TABLE = (
          ("negative integers are divided as C does", "and not vector and min(v.args[0].lo, v.args[1].lo - 1) >= 0:", "and not vector and v.args[1].lo >= 1:"),
          ("a narrowing conversion keeps its high bits", 'return {dt.i8: "wrap8({})", dt.i16: "wrap16({})", dt.u8: "({}&255)"}[new].format(x)', "return x"),
          ("floats become small integers without saturation", 'return text if new is dt.i32 else f"clamp({text},{new.lo},{new.hi})"', "return text"),
-         ("an infinite constant has the other sign", "f\"{'-' if v < 0 else ''}__builtin_inf{suffix}()\"", "f\"{'-' if v > 0 else ''}__builtin_inf{suffix}()\"")),
+         ("an infinite constant has the other sign", "f\"({'-' if v < 0 else ''}__builtin_inf{suffix}())\"", "f\"({'-' if v > 0 else ''}__builtin_inf{suffix}())\"")),
     *_in("cpp/__init__.py",
          ("tensors that live together share memory", "last.update((t, now) for t in (unit.args if isinstance(unit, T) else _needs(unit)))", "pass"),
          ("the base of a scatter is not copied", 'calls.append(f"__builtin_memcpy(P[{layout.slots[t]}],P[{layout.slots[t.base]}],{extent_text(size_of(t))});")', "pass"),

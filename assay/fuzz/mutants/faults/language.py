@@ -20,7 +20,7 @@ TABLE = (
     *_in("index", "core/index.py",
          ("the upper end of an interval is that of the range", "made.lo, made.hi = e.lo // c, e.hi // c", "made.lo, made.hi = e.lo // c, e.hi // c - 1"),
          ("a variable of one value is no constant", "return from_atom(x) if x.hi or x.sizes else interned(0, ())", "return from_atom(x) if x.hi or x.sizes else interned(1, ())"),
-         ("a remainder is that of the quotient", "return self - c * floordiv(self, c)", "return self - floordiv(self, c)")),
+         ("a remainder is that of the quotient", "return self - c * self.__floordiv__(c)", "return self - self.__floordiv__(c)")),
     *_in("intervals", "core/scalar.py",
          ("the interval of a difference subtracts lower ends", "range=lambda a, b: (a[0] - b[1], a[1] - b[0])", "range=lambda a, b: (a[0] - b[0], a[1] - b[1])"),
          ("the interval of a negation is not swapped", "range=lambda a: (-a[1], -a[0])", "range=lambda a: (-a[0], -a[1])"),

@@ -101,6 +101,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     with pushed(level):
         moved = [with_tangent(x, d, level) for x, d in zip(values, moves, strict=True)]
         leaves, shape = optree.tree_flatten(f(*optree.tree_unflatten(structure, moved)))
+    if not all(isinstance(y, Tensor) for y in leaves):
+        raise source.located(UserError("jvp needs a function whose results are tensors"))
     pairs = [without_tangent(y, level) for y in leaves]
     results = [y for y, _ in pairs]
     found = [dispatch.call("zeros_like", (y,), {}) if d is None else d for y, d in pairs]
@@ -119,7 +121,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
     def of(*args: Any) -> Tensor:
         level = Autograd()
         with pushed(level):
-            inputs, _, edges = _leaves((args[argnums],), level)
+            inputs, _, edges = _leaves(_chosen(args, argnums), level)
             y = f(*_with(args, argnums, inputs))
         x = args[argnums]
         if not isinstance(x, Tensor) or not isinstance(y, Tensor):
@@ -137,7 +139,9 @@ def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 
     @functools.wraps(f)
     def of(*args: Any) -> Tensor:
-        x = args[argnums]
+        (x,) = _chosen(args, argnums)
+        if not isinstance(x, Tensor):
+            raise source.located(UserError(f"a Jacobian is one with respect to a tensor, not {type(x).__name__}"))
         columns = [jvp(lambda moved: f(*_with(args, argnums, (moved,))), (x,), (unit,))[1] for unit in _units(x)]
         if not columns:
             y = f(*args)
@@ -156,7 +160,10 @@ def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[Any, ...]:
-    return tuple(args[k] for k in ((argnums,) if isinstance(argnums, int) else argnums))
+    wanted = (argnums,) if isinstance(argnums, int) else argnums
+    if any(not -len(args) <= k < len(args) for k in wanted):
+        raise source.located(UserError(f"argnums={argnums} of a call with {len(args)} positional arguments"))
+    return tuple(args[k] for k in wanted)
 
 
 def _with(args: tuple[Any, ...], argnums: Argnums, moved: Sequence[Any]) -> list[Any]:
@@ -190,6 +197,8 @@ def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tenso
     """The gradients of the inputs; what was recorded stays for another time."""
     seeds: list[tuple[Edge, Any]] = []
     for y, c in zip(results, cotangents, strict=True):
+        if not isinstance(c, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"a cotangent is a tensor, not {type(c).__name__}")
         check_like(y.value, c.value, "gradient")
         if level in y.value.meta:
             seeds.append((y.value.meta[level], c.value))

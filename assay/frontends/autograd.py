@@ -524,9 +524,9 @@ def make_leaf(v: Value, level: Autograd = AUTOGRAD) -> Leaf:
 def check_like(of: Value, made: Value, what: str) -> None:
     """Raises BackwardError for a gradient or tangent of another shape or type than the value it is for."""
     if of.shape != made.shape or of.dtype is not made.dtype:
-        raise BackwardError(
+        raise source.located(BackwardError(
             f"the {what} {made.dtype.name}{list(made.shape)} of {of.dtype.name}{list(of.shape)} must have its shape and type"
-        )
+        ))  # fmt: skip
 
 
 __all__ = [

@@ -51,7 +51,10 @@ def innermost() -> Dual:
 
 
 def with_tangent(x: Tensor, tangent: Tensor, level: Dual) -> Tensor:
-    """x, over the same memory, with a tangent.  Raises UserError for one of another shape or type."""
+    """x, over the same memory, with a tangent.  Raises UserError for one of another shape or type, or for no tensor."""
+    for given, what in ((x, "what moves"), (tangent, "a tangent")):
+        if not isinstance(given, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise source.located(UserError(f"{what} is a tensor, not {type(given).__name__}"))
     v = twin(x.value)
     check_like(v, tangent.value, "tangent")
     v.meta[level] = tangent.value

@@ -19,8 +19,14 @@ from assay.frontends.value import Value, apply_by_name, recording
 _adding = threading.Lock()
 
 
-def _several(x: Any) -> list[Any]:
-    return list(x) if isinstance(x, list | tuple) else [x]
+def _several(x: Any, what: str, *, optional: bool = False) -> list[Any]:
+    """The tensors that were given, one or a sequence of them (optional: or None).  Raises TypeError for anything else."""
+    given = list(x) if isinstance(x, list | tuple) else [x]
+    for k, y in enumerate(given):
+        if not (isinstance(y, Tensor) or (optional and y is None)):
+            allowed = "a tensor or None" if optional else "a tensor"
+            raise TypeError(f"{source.quoted()}  {what} {k} is {allowed}, not {type(y).__name__}")
+    return given
 
 
 def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> list[tuple[Edge, Value]]:
@@ -33,13 +39,13 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
         edge = edge_of(v)
         if edge is None:
             raise BackwardError(
-                f"{source.quoted()}  output {k}, {v.dtype.name}{list(v.shape)}, has no history to go back through: nothing it "
+                f"output {k}, {v.dtype.name}{list(v.shape)}, has no history to go back through: nothing it "
                 "was computed from requires a gradient, or it was computed under no_grad or after detach()"
             )
         if g is None:
             if y.numel() != 1:
                 raise BackwardError(
-                    f"{source.quoted()}  output {k} has shape {list(v.shape)}; only of one element the gradient is understood "
+                    f"output {k} has shape {list(v.shape)}; only of one element the gradient is understood "
                     "to be 1. Sum the output, or pass its gradient"
                 )
             with recording(AUTOGRAD, wanted=False):
@@ -54,6 +60,7 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
 
 
 @source.at_the_users_line
+@source.at_the_users_line
 def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | None = None, create_graph: bool = False,
              inputs: Any = None) -> None:  # fmt: skip
     """leaf.grad += sum of d tensors / d leaf times grad_tensors, for every leaf, or only for those of `inputs`.
@@ -62,12 +69,12 @@ def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | Non
     the gradients have a history and can be differentiated again.
     """
     check_level()
-    outputs = _several(tensors)
-    given = [None] * len(outputs) if grad_tensors is None else _several(grad_tensors)
+    outputs = _several(tensors, "output")
+    given = [None] * len(outputs) if grad_tensors is None else _several(grad_tensors, "the gradient of output", optional=True)
     keep = create_graph if retain_graph is None else retain_graph
-    wanted = None if inputs is None else [_edge_of_input(x, k) for k, x in enumerate(_several(inputs))]
+    wanted = None if inputs is None else [_edge_of_input(x, k) for k, x in enumerate(_several(inputs, "input"))]
     if wanted == []:
-        raise BackwardError(f"{source.quoted()}  inputs=[] asks for no gradient; leave it out to have those of all leaves")
+        raise BackwardError("inputs=[] asks for no gradient; leave it out to have those of all leaves")
     found = differentiate(AUTOGRAD, seeds_of(outputs, given), wanted, keep=keep, create_graph=create_graph)
     for (node, k), g in found.items():
         if type(node) is Leaf:
@@ -100,10 +107,11 @@ def _accumulate(leaf: Leaf, g: Value, *, create_graph: bool) -> None:
 def _edge_of_input(x: Tensor, k: int) -> Edge:
     edge = edge_of(x.value)
     if edge is None:
-        raise BackwardError(f"{source.quoted()}  input {k}, {x.dtype.name}{list(x.shape)}, does not require a gradient")
+        raise BackwardError(f"input {k}, {x.dtype.name}{list(x.shape)}, does not require a gradient")
     return edge
 
 
+@source.at_the_users_line
 @source.at_the_users_line
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,  # noqa: FBT001
          create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,  # noqa: FBT001, FBT002
@@ -118,13 +126,13 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not only_inputs:
         raise BackwardError("only_inputs=False: backward() is what adds to the .grad of leaves")
     if is_grads_batched:
-        rows = zip(*(g.unbind(0) for g in _several(grad_outputs)), strict=True)
+        rows = zip(*(g.unbind(0) for g in _several(grad_outputs, "the gradient of output")), strict=True)
         each = [grad(outputs, inputs, row, True, create_graph, True, allow_unused, False, materialize_grads) for row in rows]
         columns = zip(*each, strict=True)
         return tuple(None if any(g is None for g in gs) else dispatch.call("stack", (gs, 0), {}) for gs in columns)
-    roots = _several(outputs)
-    wrt = _several(inputs)
-    given = [None] * len(roots) if grad_outputs is None else _several(grad_outputs)
+    roots = _several(outputs, "output")
+    wrt = _several(inputs, "input")
+    given = [None] * len(roots) if grad_outputs is None else _several(grad_outputs, "the gradient of output", optional=True)
     edges = [_edge_of_input(x, k) for k, x in enumerate(wrt)]
     keep = create_graph if retain_graph is None else retain_graph
     seeds = seeds_of(roots, given)
@@ -132,7 +140,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for k, (x, edge) in enumerate(zip(wrt, edges, strict=True)):
         if edge not in found and not allow_unused and not materialize_grads:
             raise BackwardError(
-                f"{source.quoted()}  the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say "
+                f"the outputs do not depend on input {k}, {x.dtype.name}{list(x.shape)}; say "
                 "allow_unused=True to get None for it"
             )
     given = {id(seed) for _, seed in seeds}

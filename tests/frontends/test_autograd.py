@@ -378,6 +378,23 @@ def test_seeds() -> None:
         (x * 2).backward(assay.ones(3))
 
 
+@pytest.mark.parametrize(("call", "error", "said"), [
+    (lambda x: (x * 2).backward(np.ones(3, np.float32)), TypeError, "the gradient of output 0 is a tensor or None, not ndarray"),
+    (lambda x: (x * 2).sum().backward(1.0), TypeError, "the gradient of output 0 is a tensor or None, not float"),
+    (lambda x: grad([x * 2], x, [1.0]), TypeError, "the gradient of output 0 is a tensor or None, not float"),
+    (lambda x: grad(1.0, x), TypeError, "output 0 is a tensor, not float"),
+    (lambda x: grad((x * 2).sum(), [x, 1.0]), TypeError, "input 1 is a tensor, not float"),
+    (lambda x: (x * 2).sum().backward(inputs="x"), TypeError, "input 0 is a tensor, not str"),
+    (lambda x: (x * 2).backward(assay.ones(2)), BackwardError, r"the gradient f32\[2\] of f32\[3\] must have its shape and type"),
+    (lambda x: grad([x * 2, x], x, [assay.ones(3)]), assay.UserError, "2 outputs, but 1 gradients of them"),
+    (lambda x: (lambda y: (y.backward(), y.backward()))((x * x).sum()), BackwardError, "backward went through mul.Tensor before"),
+    (lambda x: setattr(x, "grad", assay.ones(2)), BackwardError, r"the gradient f32\[2\] of f32\[3\]"),
+])  # fmt: skip
+def test_mistakes_are_told_at_the_users_line(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=f"test_autograd.py:[0-9]+: .*\n  {said}"):
+        call(assay.ones(3).requires_grad_())
+
+
 def test_a_deep_graph_takes_no_recursion() -> None:
     x = leaf(1.0)
     y = x

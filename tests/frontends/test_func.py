@@ -109,6 +109,20 @@ def test_arguments_results_and_errors() -> None:
         assay.func.grad(lambda x: x.sum())(t([1]))
 
 
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda f, x: assay.func.grad(f, argnums=3)(x), "argnums=3 of a call with 1 positional arguments"),
+    (lambda f, x: hessian(f, argnums=1)(x), "argnums=1 of a call with 1 positional arguments"),
+    (lambda f, x: jacobian(f)(2.0), "derivatives are taken with respect to tensors of floats, not float"),
+    (lambda f, x: jvp(f, (2.0,), (x,)), "what moves is a tensor, not float"),
+    (lambda f, x: jvp(f, (x,), (2.0,)), "a tangent is a tensor, not float"),
+    (lambda f, x: jvp(lambda x: 2.0, (x,), (x,)), "jvp needs a function whose results are tensors"),
+    (lambda f, x: vjp(f, x)[1](1.0), "a cotangent is a tensor, not float"),
+])  # fmt: skip
+def test_mistakes_are_told_at_the_users_line(call: Any, said: str) -> None:
+    with pytest.raises(assay.UserError, match=f"test_func.py:[0-9]+: .*\n  {said}"):
+        call(lambda x: (x**3).sum(), assay.ones(3))
+
+
 def test_perturbations_are_not_confused() -> None:
     one = t(1.0)
     d = assay.func.grad

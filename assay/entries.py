@@ -166,7 +166,7 @@ class Entry:
     def recorded(self, tensors: Sequence[Tensor]) -> Any:
         """The call under the present stack, so that it is differentiated.
 
-        Raises Unsupported for a Function of the user in it, in forward mode or for all sizes.
+        Raises Unsupported for a Function of the user in it, in forward mode or for all sizes, and for hooks in it.
         """
         c = self.captured
         values = [self._value(s, tensors) for s in c.sources]
@@ -181,6 +181,12 @@ class Entry:
                     f"{quoted()}  the compiled function calls {', '.join(dict.fromkeys(c.functions))}, whose derivatives are "
                     f"Python: compiled, it {what}; call it without compile there, or compile the parts around it"
                 )
+        if c.hooks and active(self.operator.fixed, wanted):
+            raise Unsupported(
+                f"{quoted_line(c.hooks[0])}\n  this hook (or retain_grad()) is inside of a compiled function, where only a "
+                "backward inside of it calls it; this call is differentiated from outside, as one operator. Call backward() "
+                "inside too, or make it a Function with a backward of its own, or return the tensor and register the hook outside"
+            )
         with _updates(c.changed, tensors):
             refuse_lost_history(self.graph, wanted)
             made = process(self.operator, tuple(values))

@@ -28,6 +28,7 @@ from assay.frontends.cell import Cell, Chain
 from assay.frontends.creation import from_numpy
 from assay.frontends.history import History
 from assay.frontends.layout import overlaps
+from assay.frontends.source import quoted_line
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import (
     STATE,
@@ -102,7 +103,8 @@ class Output:
 class Captured:
     """A captured call: the graph, what its inputs, its epilogue (`changed`) and the leaves of its result are at a call.
 
-    `functions`: the user's own Functions that ran, whose backward the graph does not know.
+    `functions`: the user's own Functions that ran, whose backward the graph does not know; `hooks`: the lines that registered a
+    hook, which only a backward inside of the function calls.
     `leaves`: of a function that asks for gradients itself (otherwise None), what it uses, with its state of `leaf_state`;
     `gradients`: the leaves that get another .grad, and what that is; `history`: the way back, where Functions ran.
     """
@@ -115,6 +117,7 @@ class Captured:
     grouped: bool
     outside: frozenset[Cell]
     functions: tuple[str, ...]
+    hooks: tuple[str, ...] = ()
     leaves: tuple[tuple[Source, Any], ...] | None = None
     gradients: tuple[tuple[Source, Output], ...] = ()
     history: History | None = None
@@ -267,6 +270,21 @@ class _Capture:
             leaf.grad = Tensor(cell)
         self.known.append((source, leaf, leaf.grad))
 
+    def _hooks(self) -> tuple[str, ...]:
+        """Where the function registered hooks, or retain_grad().  Raises Unsupported for hooks of what comes from outside."""
+        places: list[str] = []
+        for place, node in self.level.hooked:
+            after = isinstance(node, Leaf) and node.after
+            if not (after or node.retained or any((node.hooks or {}).values())):
+                continue  # removed again, or the leaf's own gradient
+            if isinstance(node, Outer) or (isinstance(node, Leaf) and node.behind is not None):
+                raise Unsupported(
+                    f"{quoted_line(place)}\n  a hook of a tensor from outside is Python, and the capture would be the only call "
+                    "that registers it; register it outside of the captured function"
+                )
+            places.append(place)
+        return tuple(places)
+
     def run(self, f: Callable[..., Any], structure: Any) -> Captured:
         """Capture f on the stand-ins."""
         level = self.level
@@ -298,7 +316,7 @@ class _Capture:
             tuple(self.sources.get(n) or Source("constant", array=n.value) for n in graph.inputs),
             tuple(self.sources[place] for place, _ in graph.epilogue),
             tuple(outputs[: len(leaves)]), shape, self.grouped, frozenset(level.outside.values()), tuple(level.functions),
-            tuple(self.leaves) if self.inside else None,
+            self._hooks(), tuple(self.leaves) if self.inside else None,
             tuple((source, o) for (source, _), o in zip(made, outputs[len(leaves) :], strict=True)),
             self.history,
         )  # fmt: skip

@@ -312,6 +312,8 @@ class Tensor(Arithmetic):
         edge = self._history()
         if edge is None:
             raise BackwardError(f"{source.quoted()}  {what} of a tensor that does not require a gradient")
+        if STATE.trace is not None:
+            STATE.trace.hooked.append((source.where(), edge[0]))
         return edge
 
     def data_ptr(self) -> int:

@@ -191,6 +191,7 @@ class Trace(Interpreter):
 
     `cells` holds, for each mutable cell from outside, the cell that stands for it during the capture; `outside`, for each
     placeholder that the function found elsewhere, the cell it is bound to; `functions`, the Functions of the user that ran;
+    `hooked`, the nodes that something was asked to be done at when their gradient is there, and where in the user's text;
     `met(cell, value)` is told of each such cell and the value that stands for it.
     Where it is muted, as no_grad asks, the results are constants for derivatives: each goes through detach.
     """
@@ -202,6 +203,7 @@ class Trace(Interpreter):
         self.cells: dict[Any, Any] = {}
         self.outside: dict[Node, Any] = {}
         self.functions: list[str] = []
+        self.hooked: list[tuple[str, Any]] = []
         self.met: Callable[[Any, Value], None] | None = None
 
     def placeholder(self, value: Value, name: str) -> Node:

@@ -184,6 +184,50 @@ def test_what_is_refused() -> None:
     assert w.grad is None
 
 
+def hooked(x: Any) -> Any:
+    y = x * 2
+    y.register_hook(lambda g: g * 10)
+    return (y * y).sum()
+
+
+def test_hooks_inside_are_for_a_backward_inside() -> None:
+    def inside(x: Any) -> Any:
+        return grad(hooked(x), x)[0]
+
+    def removed(x: Any) -> Any:
+        y = x * 2
+        y.register_hook(lambda g: g * 10).remove()
+        return (y * y).sum()
+
+    def kept(x: Any) -> Any:
+        y = x * 2
+        y.retain_grad()
+        return (y * y).sum()
+
+    x = t([1.0, -2.0], requires_grad=True)
+    assert assay.compile(inside, backend="reference")(x).tolist() == inside(x).tolist() == [80.0, -160.0]
+    assert grad(assay.compile(removed, backend="reference")(x), x)[0].tolist() == [8.0, -16.0]
+    for f in (hooked, kept):
+        for call in (assay.compile(f, backend="reference"), lambda x, f=f: assay.checkpoint(f, x)):
+            with pytest.raises(Unsupported, match=r"inside.py:\d+: y\..*\n.*only a backward inside of it calls it"):
+                call(x)
+
+
+def test_hooks_of_what_comes_from_outside_are_refused() -> None:
+    def f(x: Any) -> Any:
+        x.register_hook(lambda g: g * 10)
+        return (x * x).sum()
+
+    def after(x: Any) -> Any:
+        x.register_post_accumulate_grad_hook(lambda x: None)
+        return (x * x).sum()
+
+    x = t([1.0, -2.0], requires_grad=True)
+    for g, given in ((f, x), (f, x * 2), (after, x)):
+        with pytest.raises(Unsupported, match=r"x\.register.*\n.*register it outside of the captured function"):
+            assay.compile(g, backend="reference")(given)
+
+
 def test_the_same_tensor_twice() -> None:
     def f(a: Any, b: Any) -> Any:
         (a * b * a).sum().backward()

@@ -215,11 +215,11 @@ class Explanation:
                 "sections": dict(self.sections)}  # fmt: skip
 
 
-STAGES = ("graph", "lower", "final", "scheduled", "kernels", "cpp")
+STAGES = ("graph", "lower", "final", "searched", "scheduled", "kernels", "cpp")
 
 
 def stage_text(f: Callable[..., Any] | Program, args: tuple[Any, ...], stage: str) -> str:
-    """The text of one stage: graph, the name of a pass, final, scheduled, kernels, cpp.  Raises UserError for another."""
+    """The text of one stage: graph, the name of a pass, final, searched, scheduled, kernels, cpp.  UserError for another."""
     if isinstance(f, Program):
         stages, graph = tuple(optimise(f)), None
     else:
@@ -231,22 +231,28 @@ def stage_text(f: Callable[..., Any] | Program, args: tuple[Any, ...], stage: st
         named["graph"] = str(graph)
     if stage in named:
         return named[stage]
-    if stage in ("scheduled", "kernels", "cpp"):
-        executable = build(stages[-1].program, backend="cpp")
-        return {"cpp": lambda: executable.text, "kernels": lambda: kernels_text(executable),  # type: ignore[attr-defined]
-                "scheduled": lambda: show(executable.program)}[stage]()  # type: ignore[attr-defined]  # fmt: skip
-    raise UserError(f"unknown stage {stage!r}; allowed: {', '.join([*named, 'scheduled', 'kernels', 'cpp'])}")
+    machine = {"searched": searched_text, "scheduled": lambda made: show(made.program), "kernels": kernels_text,
+               "cpp": lambda made: made.text}  # fmt: skip
+    if stage in machine:
+        return machine[stage](build(stages[-1].program, backend="cpp"))
+    raise UserError(f"unknown stage {stage!r}; allowed: {', '.join([*named, *machine])}")
+
+
+def searched_text(executable: Any) -> str:
+    """The program that the search for a schedule starts from, and what it decided about its tensors."""
+    program = executable.plan.searched or executable.program
+    return "\n".join([show(program).rstrip(), *(f"# {named(d, program)}" for d in executable.plan.decisions)])
 
 
 def kernels_text(executable: Any) -> str:
     """One paragraph a kernel: what it computes, its schedule, why."""
     lines: list[str] = []
     for number, k in enumerate(executable.plan.kernels):
-        lines.append(f"kernel {number}: {', '.join(f'{t!r}: {type_text(t.dtype, t.shape)}' for t in k.tensors)}")
+        lines.append(f"kernel {number}: {', '.join(f'{t!r}: {type_text(t.dtype, t.shape)}' for t in k.computes)}")
         lines.append(f"  {k.schedule}")
         lines += [f"  row buffer {t!r}, by its first {lead} indices" for t, lead in k.local]
         lines += [f"  {k.reason}"] if k.reason else []
-    return named("\n".join([*lines, *executable.plan.decisions]), executable.program)
+    return named("\n".join(lines), executable.program)
 
 
 def _folded(text: str) -> str:
@@ -300,8 +306,14 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
     sections = [("operator graph", str(graph))] if graph is not None else []
     for before, s in zip((None, *stages), stages, strict=False):
         same = before is not None and before.program is s.program
-        notes = "".join(f"\n# {named(n, before.program)}" for n in s.notes) if before is not None else ""
-        sections.append((f"{s.name} ({s.contract})", ("nothing changes" if same else show(s.program).rstrip()) + notes))
+        notes = [f"# {named(n, before.program)}" for n in s.notes] if before is not None else []  # by the names above
+        text = "nothing changes" if same else show(s.program).rstrip()
+        sections.append((f"{s.name} ({s.contract})", "\n".join([*notes, text])))
+    if executable.plan.decisions:  # type: ignore[attr-defined]
+        sections.append(("before the schedule (bitwise)", searched_text(executable)))
+    scheduled: Program = executable.program  # type: ignore[attr-defined]
+    same = scheduled is stages[-1].program
+    sections.append(("schedule (bitwise)", "nothing changes" if same else show(scheduled).rstrip()))
     sections.append(("kernels", kernels_text(executable)))
     if found is not None:
         sections += gradient_sections(found)
@@ -313,7 +325,7 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
     data = {
         "verdict": str(proof.verdict), "exit_code": proof.verdict.exit_code,
         "obligations": proof.to_json()["obligations"], "seconds": seconds,
-        "kernels": [{"tensors": [repr(t) for t in k.tensors], "schedule": str(k.schedule), "reason": k.reason}
+        "kernels": [{"tensors": [named(repr(t), scheduled) for t in k.computes], "schedule": str(k.schedule), "reason": k.reason}
                     for k in executable.plan.kernels],  # type: ignore[attr-defined]
     }  # fmt: skip
     return Explanation(name, tuple(sections), data)

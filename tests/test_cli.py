@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import assay
 from assay.cli.commands import app
 from assay.cli.target import argument
 from assay.core.errors import InternalError, Unsound
@@ -155,7 +156,9 @@ def test_show(functions: str, stage: str) -> None:
 
 
 @pytest.mark.cpp
-@pytest.mark.parametrize(("stage", "words"), [("scheduled", "program"), ("kernels", "kernel 0"), ("cpp", 'extern "C"')])
+@pytest.mark.parametrize(("stage", "words"), [
+    ("searched", "program"), ("scheduled", "program"), ("kernels", "kernel 0"), ("cpp", 'extern "C"'),
+])  # fmt: skip
 def test_show_what_the_backend_made(case: str, stage: str, words: str) -> None:
     assert words in call("show", case, "--stage", stage)[1]
 
@@ -170,6 +173,36 @@ def test_explain_tells_the_whole_story_in_80_columns() -> None:
     found = said("explain", f"{DOCUMENT}:g2")
     assert {"name", "obligations", "kernels", "seconds", "sections"} <= found.keys()
     assert {o["status"] for o in found["obligations"]} == {"proved"}
+    assert found["kernels"][0]["tensors"] == ["t0"]
+
+
+WEIGHT = assay.ones(64, 32, requires_grad=True)
+
+
+def attention_with_a_weight(x: assay.Tensor) -> assay.Tensor:
+    h = (x @ WEIGHT).relu()
+    h = (assay.softmax(h @ WEIGHT.T, -1) @ WEIGHT).exp()
+    return (h * h / h.sum(1, keepdim=True)).sum()
+
+
+def sorted_rows(x: assay.Tensor) -> assay.Tensor:
+    return x.cumsum(0).sort(0).values.sum(1)
+
+
+@pytest.mark.cpp
+@pytest.mark.parametrize(("f", "shape", "sections"), [
+    (attention_with_a_weight, (128, 64), {"before the schedule (bitwise)", "results and gradients", "saved for the backward"}),
+    (sorted_rows, (5, 6), set()),  # its second kernel computes t1 over axes that were merged
+])  # fmt: skip
+def test_explain_names_values_as_its_programs_do(f: Any, shape: tuple[int, ...], sections: set[str]) -> None:
+    told = assay.explain(f, assay.ones(shape))
+    assert sections <= dict(told.sections).keys()
+    assert re.findall(r"t\d+:\w+\[.*", f"{told} {json.dumps(told.to_json())}") == []  # as a tensor prints itself: by number
+    programs = re.findall(r"^ +(t\d+)\[", dict(told.sections).get("before the schedule (bitwise)", ""), re.MULTILINE)
+    decisions = re.findall(r"^# (t\d+): \w+ -> ", str(told), re.MULTILINE)
+    assert set(decisions) <= set(programs)
+    if sections:
+        assert decisions
 
 
 @pytest.mark.cpp

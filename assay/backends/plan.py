@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from assay.core.lang import T
+from assay.core.lang import Program, T
 
 if TYPE_CHECKING:
     from assay.backends.placement import Placement
@@ -87,7 +87,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Plan:
-    """The kernels of a program in the order in which they run, and the decisions that led to them."""
+    """The kernels of a program in the order in which they run; the decisions that led to them, about the program `searched`."""
 
     kernels: tuple[Kernel, ...]
     decisions: tuple[str, ...] = field(default=(), compare=False)
+    searched: Program | None = field(default=None, compare=False, repr=False)

@@ -201,4 +201,4 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
             kernels.append(Kernel(tuple(new.values()), candidate.choice.schedule, tuple(local), candidate.reason, stores))
     outputs = [final.get(t, t) for t in program.outputs]
     result = lang.program(program.inputs, outputs, checks(program, final), program.name, program.guards)
-    return result, Plan(tuple(kernels), log)
+    return result, Plan(tuple(kernels), log, program)

@@ -36,6 +36,13 @@ def branch(x):
 def look_up(x, i):
     return x[i]
 
+def transposed(x):
+    return -x.T
+
+def changing(x, calls=[]):
+    calls.append(x)
+    return x * len(calls)
+
 def wrong_shapes(x, y):
     return x @ y
 
@@ -234,6 +241,38 @@ def test_check_of_a_wrong_compiler_is_refuted(case: str) -> None:
     assert re.search(r"output 0\[\d, \d\]: meaning \S+.*, compose_views \S+", out)
     assert "source" in out
     assert (found["verdict"], found["witness"]["layer"]) == ("REFUTED", "compose_views")
+
+
+def test_check_saves_a_failing_case_that_replays(functions: str, case: str, tmp_path: Path) -> None:
+    Path(case).write_text("program f(x: f32[2,3]):\n  t[i:3,j:2] = x[j,i]\n  y[i:3,j:2] = neg(t[i,j])\n  return y\n")
+    saved = tmp_path / "deep" / "saved"
+    for target in ((case,), (f"{functions}:transposed", "--arg", "f32[2,3]")):
+        check = ("check", *target, "--backend", "reference", "--save", str(saved))
+        with fault("views are composed with a reversed axis").on():
+            code, out, _ = call(*check)
+            found = said(*check)
+            assert (code, out.splitlines()[-1]) == (1, f"saved {found['case']}")
+            replayed = said("replay", found["case"], "--backend", "reference")
+            assert replayed["exit_code"] == 1
+            assert next(s["name"] for s in replayed["stages"] if s["verdict"].startswith("REFUTED")) == "compose_views"
+        assert call("replay", found["case"], "--backend", "reference")[0] == 0  # the fault is gone
+        assert Path(found["case"]).parent == saved
+    assert "recipe" in Path(found["case"]).read_text()  # of a function: its operators, so that eager is replayed too
+    assert {s["name"] for s in replayed["stages"]} > {"eager", "graph", "lower"}
+    assert len(list(saved.iterdir())) == 2
+
+
+def test_check_saves_nothing_where_all_stages_agree(functions: str, tmp_path: Path) -> None:
+    check = ("check", f"{functions}:double", "--backend", "reference", "--save", str(tmp_path / "none"))
+    assert said(*check)["case"] is None
+    assert "saved" not in call(*check)[1]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_case_says_where_only_the_function_differs(functions: str, tmp_path: Path) -> None:
+    code, out, _ = call("check", f"{functions}:changing", "--arg", "f32[3]=1", "--backend", "reference", "--save", str(tmp_path))
+    assert (code, "eager differs from the meaning" in out) == (1, True)
+    assert out.splitlines()[-1].endswith("-eager.assay, which does not show it: only the function itself does")
 
 
 def test_prove() -> None:

@@ -33,12 +33,14 @@ Args = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Stage = Annotated[
-    str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, scheduled, kernels or cpp.")
-]
+    str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, searched, scheduled, kernels "
+                                      "or cpp.")
+]  # fmt: skip
 Grid = Annotated[str, typer.Option("--grid", help="Of a kernel: its programs, such as 'cdiv(n, BLOCK)' or '(M, cdiv(N, 64))'.")]
 Assume = Annotated[list[str], typer.Option("--assume", help="Of a kernel: a condition on its sizes, such as 'n % 16 == 0'.")]
 ForAllSizes = Annotated[bool, typer.Option("--dynamic", help="For all sizes of the arguments, with the guards that this needs.")]
 Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
+SaveCase = Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Folder for a failing case.")]
 Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
 
@@ -111,8 +113,11 @@ def explain(target: TargetArgument, arg: Args = [], seed: Seed = 0, json: Json =
 
 @app.command()
 def check(target: TargetArgument, arg: Args = [], inputs: Inputs = 10, backend: Backend = "cpp", seed: Seed = 0,
-          explained: Explained = False, json: Json = False) -> None:  # fmt: skip
-    """Every stage, eager to machine code, proved equal to the one before it, or against the meaning, bit for bit."""
+          save: SaveCase = None, explained: Explained = False, json: Json = False) -> None:  # fmt: skip
+    """Every stage, eager to machine code, proved equal to the one before it, or against the meaning, bit for bit.
+
+    With --save, the program and the input on which a stage differs are written to DIR; `assay replay` runs that file again.
+    """
 
     def command() -> int:
         from assay.examine import check as check_
@@ -120,7 +125,16 @@ def check(target: TargetArgument, arg: Args = [], inputs: Inputs = 10, backend: 
 
         found = load_target(target, arg, seed)
         report = check_(found.subject, *found.args, backend=backend, inputs=inputs, seed=seed)
-        return emit(chain_text(report) if explained else str(report), report.to_json(), as_json=json)
+        text, data = chain_text(report) if explained else str(report), report.to_json()
+        if save is not None:
+            from assay.fuzz.cases import save_refuted
+
+            data["case"] = None
+            if report.witness is not None:
+                path, again = save_refuted(found.subject, found.args, report, save, backend=backend)
+                data["case"] = str(path)
+                text += f"\nsaved {path}" if again else f"\nsaved {path}, which does not show it: only the function itself does"
+        return emit(text, data, as_json=json)
 
     guarded(command, as_json=json)
 

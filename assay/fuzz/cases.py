@@ -31,7 +31,7 @@ from assay.core.parser import parse
 from assay.core.text import show
 from assay.examine import draw_many, examine, program_layers
 from assay.fuzz.oracle import Judged, judge_on
-from assay.fuzz.recipe import Recipe, from_json, tensors
+from assay.fuzz.recipe import Recipe, from_json, recipe_of, tensors
 from assay.transforms.pipeline import optimise
 from assay.verify.layered import Arrays, Report, compare
 
@@ -119,6 +119,32 @@ def replay(case: Case, *, backend: str = "cpp", seed: int = 0) -> Report | Judge
             return judged.report
     inputs: Sequence[Arrays] = case.inputs or draw_many(case.program, 10, seed)
     return compare(case.program, program_layers(tuple(optimise(case.program)), backend), inputs, shrink=False)
+
+
+def save_refuted(subject: Callable[..., Any] | Program, args: tuple[Any, ...], report: Report, directory: Path, *,
+                 backend: str = "cpp") -> tuple[Path, bool]:  # fmt: skip
+    """Write the witness of a refuted check(subject, *args) as a case: its file, and whether replaying that is refuted too.
+
+    The case holds the operators that the function calls, where each is in the table, so that every stage is replayed; else the
+    program, so that eager evaluation and the graph are not.  It is not refuted where the function does what its operators do not.
+    """
+    witness = report.witness
+    assert witness is not None
+    cases: list[Case] = []
+    program = subject if isinstance(subject, Program) else None
+    if not isinstance(subject, Program):
+        examined = examine(subject, args)
+        program, recipe = examined.program, recipe_of(examined.captured.graph)
+        if recipe is not None:
+            same = examine(recipe, tuple(tensors(witness.inputs))).program
+            cases.append(Case(same, recipe, (witness.inputs,), witness.layer))
+    assert program is not None
+    cases.append(Case(program, None, (witness.inputs,), witness.layer))
+    again = (c for c in cases if not (isinstance(found := replay(c, backend=backend), Report) and found.agrees))
+    found = next(again, None)
+    path = directory / f"{program.name}-{witness.layer}.assay"
+    write_case(path, found or cases[0])
+    return path, found is not None
 
 
 def case_files(paths: Iterable[Path]) -> list[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from assay.core.dtypes import DTYPES, DType
 from assay.core.errors import UserError
+from assay.core.graph import GETITEM, Graph, map_nodes
 from assay.core.operators.registry import OPERATORS, Operator, lookup
 from assay.core.operators.samples import Like
 from assay.frontends.creation import from_numpy
@@ -76,6 +77,22 @@ def from_json(data: Mapping[str, Any]) -> Recipe:
         return Recipe(inputs, calls, tuple(Ref(*r) for r in data["results"]))
     except (KeyError, TypeError) as error:
         raise UserError(f"not a recipe: {error!r}") from None
+
+
+def recipe_of(graph: Graph) -> Recipe | None:
+    """The recipe that makes the calls of the graph; None where one is of an operator that is not in the table (a derivative)."""
+    places: dict[Any, Ref] = {node: Ref(k) for k, node in enumerate(graph.inputs)}
+    calls: list[Call] = []
+    for node in graph.nodes:
+        if node.kind == GETITEM:
+            places[node] = Ref(places[node.args[0]].value, node.args[1])
+        elif OPERATORS.get(node.target.name) is not node.target:
+            return None
+        else:
+            places[node] = Ref(len(graph.inputs) + len(calls))
+            calls.append(Call(node.target.name, map_nodes(node.args, places.__getitem__)))
+    inputs = tuple(Like(node.shape, node.dtype) for node in graph.inputs)
+    return Recipe(inputs, tuple(calls), tuple(places[node] for node in graph.results))
 
 
 def pick(values: Sequence[Any], ref: Ref) -> Any:

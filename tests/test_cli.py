@@ -36,13 +36,6 @@ def branch(x):
 def look_up(x, i):
     return x[i]
 
-def transposed(x):
-    return -x.T
-
-def changing(x, calls=[]):
-    calls.append(x)
-    return x * len(calls)
-
 def wrong_shapes(x, y):
     return x @ y
 
@@ -63,6 +56,13 @@ def wrong_method(x):
 
 class Model:
     pass
+
+def transposed(x):
+    return -x.T
+
+def changing(x, calls=[]):
+    calls.append(x)
+    return x * len(calls)
 
 ARGUMENTS = {double: ("f32[4]",)}
 '''

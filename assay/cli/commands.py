@@ -33,8 +33,8 @@ Args = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Stage = Annotated[
-    str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, searched, scheduled, kernels "
-                                      "or cpp.")
+    str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, searched, scheduled, "
+                                      "kernels or cpp.")
 ]  # fmt: skip
 Grid = Annotated[str, typer.Option("--grid", help="Of a kernel: its programs, such as 'cdiv(n, BLOCK)' or '(M, cdiv(N, 64))'.")]
 Assume = Annotated[list[str], typer.Option("--assume", help="Of a kernel: a condition on its sizes, such as 'n % 16 == 0'.")]

@@ -27,7 +27,7 @@ from assay.core.graph import Graph
 from assay.core.lang import Program, requires
 from assay.core.lang.bind import stated
 from assay.dynamic import SizedProgram, at_sizes, graph_at_sizes
-from assay.frontends.autograd import Autograd, connect_empty
+from assay.frontends.autograd import Autograd
 from assay.frontends.capture import Captured, Output, Source
 from assay.frontends.cell import Cell, Chain
 from assay.frontends.cell import Link as ViewLink
@@ -160,8 +160,9 @@ class Entry:
         if history is not None:  # a derivative of the user's backward would not be the user's
             settings = replace(settings, max_order=1)
             joint = functools.partial(history.joint, graph, p)
-            return PartitionedOperator(graph.name, p, settings, joint=joint)
-        return PartitionedOperator(graph.name, p, settings, joint=lambda wanted, given: joint_of_graph(graph, p, wanted, given))
+            return PartitionedOperator(graph.name, p, settings, joint=joint, of=graph)
+        joint = functools.partial(joint_of_graph, graph, p)
+        return PartitionedOperator(graph.name, p, settings, joint=joint, of=graph)
 
     def recorded(self, tensors: Sequence[Tensor]) -> Any:
         """The call under the present stack, so that it is differentiated.
@@ -172,8 +173,8 @@ class Entry:
         values = [self._value(s, tensors) for s in c.sources]
         wanted = tuple([k for k, v in enumerate(values) if is_annotated(v)])
         if c.history is not None:
-            c.history.check(c.graph, self.operator.fixed, wanted)
-        if c.functions and active(self.operator.fixed, wanted):
+            c.history.check(c.graph, self.operator, wanted)
+        if c.functions and active(self.operator, self.operator.fixed, wanted):
             reverse = all(isinstance(lv, Autograd) for lv in live_levels() if any(lv in values[k].meta for k in wanted))
             if c.history is None or not reverse:
                 what = "for all sizes has no gradient" if reverse else "has no forward derivative"
@@ -191,7 +192,6 @@ class Entry:
             refuse_lost_history(self.graph, wanted)
             made = process(self.operator, tuple(values))
             results = list(made) if isinstance(made, tuple) else [made]
-            connect_empty(self.operator, self.graph, values, results)
             for target, value, (place, end) in zip(c.changed, results, c.graph.epilogue, strict=False):
                 if is_unseen(place, end):
                     _write(target, tensors, value.array)

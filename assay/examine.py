@@ -21,7 +21,7 @@ from assay.core.text import show, type_text
 from assay.dynamic import prove as prove_dynamic
 from assay.frontends.capture import Captured, capture, flatten, is_tensor, with_handles
 from assay.frontends.creation import from_numpy
-from assay.frontends.derived import active
+from assay.frontends.dependence import dependences_of_graph
 from assay.frontends.dynamic import Dynamic
 from assay.frontends.joint import joint_of_graph
 from assay.frontends.tensor import Tensor
@@ -283,7 +283,7 @@ def gradient_sections(e: Examined) -> list[tuple[str, str]]:
                "outside": lambda s: Tensor(s.cell)}  # fmt: skip
     sources = e.captured.sources
     wanted = tuple([k for k, s in enumerate(sources) if s.kind in handles and handles[s.kind](s).requires_grad])
-    given = active(e.program, wanted)
+    given = tuple([k for k, on in enumerate(dependences_of_graph(e.captured.graph)) if not on.isdisjoint(wanted)])
     if not given or e.captured.history is not None or e.captured.functions:
         return []
     made = partition(joint_of_graph(e.captured.graph, e.program, wanted, given))

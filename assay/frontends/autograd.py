@@ -15,26 +15,21 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from assay.core.errors import AssayError, Unsupported, UserError
-from assay.core.graph import Graph
-from assay.core.index import is_symbolic
+from assay.core.errors import Unsupported, UserError
 from assay.core.lang import Program
 from assay.core.operators.registry import Operator
 from assay.frontends import source
-from assay.frontends.derived import ProgramOperator, active, carried, pullback, reaching
+from assay.frontends.derived import ProgramOperator, active, pullback, reaching
 from assay.frontends.partitioned import check_reads, kept, visible
 from assay.frontends.rules import Rule, reads, rules_of
 from assay.frontends.value import (
     STATE,
-    Abstract,
     Interpreter,
     Value,
     Writes,
     abstract,
     apply_by_name,
     everywhere,
-    interpreters,
-    muted,
     process,
     recording,
     values_in,
@@ -168,7 +163,7 @@ class CallNode(Node):
         if self.saved is None:
             raise gone(self.name)
         given = tuple(k for k in self.given if cotangents[k] is not None)
-        through = carried(self.program, tuple(itertools.compress(self.wanted, wanted)), given)
+        through = reaching(self.op, self.program, tuple(itertools.compress(self.wanted, wanted)), given)
         derived = pullback(self.op, self.program, through, given) if through else None
         arguments = [cotangents[k] for k in given]
         reads = derived.reads if derived else ()
@@ -221,58 +216,6 @@ class RuleNode(Node):
         return [rule(*map(known.__getitem__, reads(rule))) if w else None for rule, w in zip(self.rules, wanted, strict=True)]
 
 
-class EmptyNode(Node):
-    """A call whose results depend on no argument since some have no elements: gradients are zero."""
-
-    __slots__ = ("likes", "op")
-
-    def __init__(self, level: Autograd, op: Operator, values: Sequence[Value], outputs: int) -> None:
-        super().__init__(level, [v.meta[level] for v in values], outputs)
-        self.op = op
-        self.likes = [(v.shape, v.dtype) for v in values]
-
-    @property
-    def name(self) -> str:
-        return self.op.name
-
-    def pull(self, cotangents: Sequence[Value | None], wanted: Sequence[bool], *, keep: bool) -> Sequence[Value | None]:
-        return [apply_by_name("zeros", n, dtype=d) if w else None for (n, d), w in zip(self.likes, wanted, strict=True)]
-
-
-def _given_if_larger(op: Operator, args: tuple[Any, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The results that would depend on the arguments `wanted` if axes of no elements had one."""
-
-    def larger(x: Any) -> Any:
-        if isinstance(x, Value):
-            return abstract(tuple([n if is_symbolic(n) else max(n, 1) for n in x.shape]), x.dtype)
-        return tuple(map(larger, x)) if isinstance(x, tuple) else x
-
-    try:
-        return active(op.program(*map(larger, args)), wanted)
-    except (AssayError, ValueError):  # the other arguments do not fit such a shape
-        return ()
-
-
-def connect_empty(op: Operator, graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
-    """Give results of a call of a captured graph the history that they have op by op, where axes of no elements hide it."""
-    if not any(0 in n.shape for n in (*graph.inputs, *graph.nodes)):
-        return
-    for level in STATE.stack:
-        wanted = [k for k, v in enumerate(values) if level in v.meta]
-        if not isinstance(level, Autograd) or level in STATE.muted or not wanted:
-            continue
-        own = Autograd()
-        with interpreters(Abstract(), own), muted(frozenset()):
-            inputs = [abstract(v.shape, v.dtype) for v in values]
-            for k in wanted:
-                make_leaf(inputs[k], own)
-            found = graph.run(process, inputs)
-        node = EmptyNode(level, op, [values[k] for k in wanted], len(results))
-        for k, (v, known) in enumerate(zip(results, found, strict=True)):
-            if own in known.meta and level not in v.meta:
-                v.meta[level] = (node, k)
-
-
 def gone(name: str) -> BackwardError:
     """The error of going back through a call whose saved values were let go."""
     return BackwardError(
@@ -311,8 +254,7 @@ class Autograd(Interpreter):
             out = stack[at - 1].process(op, args)
         finally:
             STATE.stack = stack
-        if op.base != "detach":
-            self._record(op, args, out if isinstance(out, tuple) else (out,))
+        self._record(op, args, out if isinstance(out, tuple) else (out,))
         return visible(op, out)
 
     def _concerns(self, args: Iterable[Any]) -> bool:
@@ -331,20 +273,15 @@ class Autograd(Interpreter):
         values = list(values_in(args))
         wanted = tuple([k for k, v in enumerate(values) if self in v.meta])
         p = op.program(*args)
-        given = active(p, wanted)
-        rules = rules_of(op, args, out)
-        if rules is not None and given:
+        given = active(op, p, wanted)
+        if not given:
+            return
+        if (rules := rules_of(op, args, out)) is not None:
             out[0].meta[self] = (RuleNode(self, op, args, rules), 0)
-        elif given:
-            wanted = reaching(p, wanted, given)
-            node = CallNode(self, op, p, values, out, wanted, given)
-            for k in given:
-                out[k].meta[self] = (node, k)
-        elif any(0 in v.shape for v in (*values, *out)):
-            given = tuple(range(len(out))) if op.view else _given_if_larger(op, args, wanted)
-            empty = EmptyNode(self, op, [values[k] for k in wanted], len(out))
-            for k in given:
-                out[k].meta[self] = (empty, k)
+            return
+        node = CallNode(self, op, p, values, out, reaching(op, p, wanted, given), given)
+        for k in given:
+            out[k].meta[self] = (node, k)
 
     def check_write(self, whole: Value, writer: str) -> None:
         found = whole.meta.get(self)
@@ -543,7 +480,6 @@ __all__ = [
     "Saved",
     "check_level",
     "check_like",
-    "connect_empty",
     "differentiate",
     "edge_of",
     "is_gone",
@@ -551,4 +487,3 @@ __all__ = [
     "reached",
     "twin",
 ]  # fmt: skip
-

@@ -11,12 +11,13 @@ and differentiated again.  One stands for one set of shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from assay.core.errors import UserError
 from assay.core.ieee import ieee
-from assay.core.lang import LOADS, E, Program, T, bodies, input, order, program, recorded_requires
+from assay.core.lang import Program, T, const, input, order, program, recorded_requires, tensor
+from assay.core.operators.dependence import NOTHING, Dependences, through_floats
 from assay.core.operators.registry import Operator
 from assay.core.operators.schema import parse
 from assay.semantics.tangent import tangent
@@ -25,14 +26,17 @@ from assay.transforms.rewrite import put_for
 
 
 class ProgramOperator(Operator):
-    """The operator name(inputs...) -> outputs that means this program."""
+    """The operator name(inputs...) -> outputs that means this program.
 
-    def __init__(self, base: str, overload: str, p: Program, backend: Any = None) -> None:
+    linear: for each output, inputs that it depends on though the program may not read them (cotangents of what gives 0)
+    """
+
+    def __init__(self, base: str, overload: str, p: Program, backend: Any = None, *, linear: Dependences = ()) -> None:
         named = base if overload == "default" else f"{base}.{overload}"
         takes = ", ".join(f"Tensor {t.name}" for t in p.inputs)
         gives = "Tensor" if len(p.outputs) == 1 else f"({', '.join(['Tensor'] * len(p.outputs))})"
         super().__init__(parse(f"{named}({takes}) -> {gives}"), self._of, "derived", backend=backend)
-        self.fixed = p
+        self.fixed, self.linear = p, linear
 
     def program(self, *arguments: Any) -> Program:
         """The program, whatever the arguments.  Raises UserError for other shapes or types than its inputs have."""
@@ -49,9 +53,18 @@ class ProgramOperator(Operator):
         """What the function `pullback` gives, where this operator has its own; None: derived from the program as always."""
         return None
 
-    def derivative(self, name: str, p: Program) -> Operator:
+    def dependences(self, p: Program) -> Dependences:
+        return self.known
+
+    @cached_property
+    def known(self) -> Dependences:
+        """The dependences of a call."""
+        found = through_floats(self.fixed)
+        return tuple(map(frozenset[int].union, found, self.linear)) if self.linear else found
+
+    def derivative(self, name: str, p: Program, linear: Dependences) -> Operator:
         """The operator of a derivative of this one."""
-        return ProgramOperator(name, self.overload, p, self.backend)
+        return ProgramOperator(name, self.overload, p, self.backend, linear=linear)
 
     def _of(self, *tensors: T) -> T | tuple[T, ...]:
         given = dict(zip(self.fixed.inputs, tensors, strict=True))
@@ -74,57 +87,26 @@ class Derived(NamedTuple):
 _derived: dict[Any, Derived] = {}
 
 
-def active(p: Program, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The outputs of `p` that depend on one of these inputs through floats."""
-    key = "active", p, wanted
-    found = _active.get(key)
+def active(op: Operator, p: Program, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The outputs of the program `p` of a call of `op` that have a history (a tangent) where the inputs `wanted` have one."""
+    key = "active", op, p, wanted
+    found = _chosen.get(key)
     if found is None:
-        known = {p.inputs[k] for k in wanted}
-        for t in order(p.outputs):
-            if t.dtype.is_float and not _sources(t).isdisjoint(known):
-                known.add(t)
-        found = _active[key] = tuple(k for k, t in enumerate(p.outputs) if t in known)
+        found = _chosen[key] = tuple([k for k, on in enumerate(op.dependences(p)) if not on.isdisjoint(wanted)])
     return found
 
 
-def reaching(p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
-    """The inputs among `wanted` on which an output of `given` depends through floats: the others have no gradient."""
-    key = "reaching", p, wanted, given
-    found = _active.get(key)
+def reaching(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The inputs among `wanted` that a cotangent of an output in `given` goes to: the others have no gradient."""
+    key = "reaching", op, p, wanted, given
+    found = _chosen.get(key)
     if found is None:
-        leads = {p.outputs[k] for k in given}
-        for t in reversed(order(tuple(leads))):
-            if t in leads:
-                leads.update(r for r in _sources(t) if r.dtype.is_float)
-        found = _active[key] = tuple(k for k in wanted if p.inputs[k] in leads)
+        on = NOTHING.union(*map(op.dependences(p).__getitem__, given))
+        found = _chosen[key] = tuple([k for k in wanted if k in on])
     return found
 
 
-def carried(p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
-    """The inputs among `wanted` that the cotangents of the outputs `given` go to: the others get nothing, rather than zeros."""
-    return wanted if len(p.outputs) == 1 else reaching(p, wanted, given)
-
-
-@cache
-def _sources(t: T) -> frozenset[T]:
-    """What the definition reads, but for what it reads below a `stop` only."""
-    found = {t.base} if t.kind == "scatter" else set(t.args) if t.kind == "extern" else set[T]()
-    todo, seen = list(bodies(t)), set[E]()
-    while todo:
-        e = todo.pop()
-        if e in seen or e.op == "stop" or t.reads == found:
-            continue
-        seen.add(e)
-        if e.op == "as_if":
-            todo.append(e.args[1])
-            continue
-        if e.op in LOADS:
-            found.add(e.attr[0])
-        todo += e.deps
-    return frozenset(found)
-
-
-_active: dict[Any, tuple[int, ...]] = {}
+_chosen: dict[Any, tuple[int, ...]] = {}
 
 
 def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int, ...]) -> Derived:
@@ -141,7 +123,7 @@ def pullback(op: Operator, p: Program, wanted: tuple[int, ...], given: tuple[int
         with ieee(), recorded_requires():
             seeds = cotangents_of(p, given)
             gradients = adjoint([op.differentiated(p).outputs[k] for k in given], seeds, [p.inputs[k] for k in wanted])
-            operator, reads = _reading("vjp", op, p, seeds, gradients)
+            operator, reads = _reading("vjp", op, p, seeds, gradients, of_cotangents(op, p, wanted, given))
         found = _derived[key] = Derived(operator, reads, wanted)
     return found
 
@@ -151,6 +133,9 @@ def pushforward(op: Operator, p: Program, moving: tuple[int, ...]) -> Derived | 
 
     Raises Unsupported where the operator has no derivative.
     """
+    results = active(op, p, moving)
+    if not results:
+        return None
     key = "jvp", op, p, moving
     found = _derived.get(key)
     if found is None:
@@ -158,16 +143,26 @@ def pushforward(op: Operator, p: Program, moving: tuple[int, ...]) -> Derived | 
         with ieee(), recorded_requires():
             moves = {p.inputs[k]: input(unused(f"t{k}", names), p.inputs[k].shape, p.inputs[k].dtype) for k in moving}
             tangents = tangent(op.differentiated(p).outputs, moves)
-            results = tuple(k for k, t in enumerate(tangents) if t is not None)
-            if not results:
-                return None
-            operator, reads = _reading("jvp", op, p, list(moves.values()), [t for t in tangents if t is not None])
+            moved = [zeros(p.outputs[k]) if (t := tangents[k]) is None else t for k in results]
+            of_tangents = tuple([frozenset([n for n, j in enumerate(moving) if j in op.dependences(p)[k]]) for k in results])
+            operator, reads = _reading("jvp", op, p, list(moves.values()), moved, of_tangents)
         found = _derived[key] = Derived(operator, reads, results)
     return found
 
 
-def _reading(what: str, op: Operator, p: Program, first: Sequence[T],
-             outputs: list[T]) -> tuple[Operator, tuple[int, ...]]:  # fmt: skip
+def of_cotangents(op: Operator, p: Program, wanted: Sequence[int], given: Sequence[int]) -> Dependences:
+    """For the gradient of each of the inputs `wanted`, which of the cotangents of the outputs `given` it is made of."""
+    on = op.dependences(p)
+    return tuple([frozenset([n for n, k in enumerate(given) if j in on[k]]) for j in wanted])
+
+
+def zeros(like: T) -> T:
+    """Zeros of the shape and type of another tensor."""
+    return tensor(like.shape, lambda *_: const(0, like.dtype))
+
+
+def _reading(what: str, op: Operator, p: Program, first: Sequence[T], outputs: list[T],
+             linear: Dependences) -> tuple[Operator, tuple[int, ...]]:  # fmt: skip
     """The operator first..., what `outputs` load -> outputs, and which arguments (k) and results (~k) of `op` those are."""
     names = {t.name for t in (*p.inputs, *first)}
     loaded = set(order(outputs))
@@ -181,5 +176,5 @@ def _reading(what: str, op: Operator, p: Program, first: Sequence[T],
     name = f"{op.base}_{what}"
     made = program((*first, *reads), outputs, (), name)
     if isinstance(op, ProgramOperator):
-        return op.derivative(name, made), tuple(reads.values())
-    return ProgramOperator(name, op.overload, made, op.backend), tuple(reads.values())
+        return op.derivative(name, made, linear), tuple(reads.values())
+    return ProgramOperator(name, op.overload, made, op.backend, linear=linear), tuple(reads.values())

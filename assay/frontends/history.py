@@ -1,7 +1,7 @@
 """The way back of a captured function that calls Functions of the user: their backward is Python, so the capture keeps it.
 
-    History(trace)      a level of reverse mode above the trace, of which all inputs are leaves
-    .joint(graph, p, wanted, given)     the joint program: the way back runs under the same trace, through the user's backward
+History(trace)      a level of reverse mode above the trace, of which all inputs are leaves
+.joint(graph, p, wanted, given)     the joint program: the way back runs under the same trace, through the user's backward
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from assay.core.errors import Unsupported
 from assay.core.graph import Graph, Node
 from assay.core.ieee import ieee
 from assay.core.lang import Program, recorded_requires
-from assay.frontends.autograd import AUTOGRAD, Autograd, Edge, differentiate, make_leaf, reached
-from assay.frontends.derived import active, reaching
+from assay.frontends.autograd import AUTOGRAD, Autograd, CallNode, Edge, differentiate, make_leaf
+from assay.frontends.derived import ProgramOperator
 from assay.frontends.joint import joint_of
 from assay.frontends.value import Abstract, Trace, Value, abstract, interpreters, muted
 from assay.partition.joint import Joint
@@ -43,14 +42,11 @@ class History:
         if self.own in value.meta:
             self.results[node] = value.meta[self.own]
 
-    def check(self, graph: Graph, p: Program, wanted: tuple[int, ...]) -> None:
+    def check(self, graph: Graph, op: ProgramOperator, wanted: tuple[int, ...]) -> None:
         """Raises Unsupported where a Function gives a gradient to what its forward does not depend on through floats."""
-        given = active(p, wanted)
-        through = reaching(p, wanted, given)
         for k, r in enumerate(graph.results):
-            there = reached([self.results[r][0]]) if r in self.results else set[Any]()
-            leaves = [self.leaves.get(graph.inputs[j]) for j in wanted if k not in given or j not in through]
-            if any(e is not None and e[0] in there for e in leaves):
+            there = _led_to(self.results[r]) if r in self.results else set[Edge]()
+            if any(self.leaves.get(graph.inputs[j]) in there for j in wanted if j not in op.known[k]):
                 raise Unsupported(
                     f"a Function inside of the compiled {graph.name} gives a gradient to what its forward does not depend on "
                     "through floats (a comparison, say); call the function without compile where gradients are wanted"
@@ -87,3 +83,18 @@ class History:
             made = iter(back.run(lambda op, args: op.declared(*args), [*p.inputs, *starts]))
             wrt = {k: None if g is None else next(made) for k, g in zip(wanted, gradients, strict=True)}
             return joint_of(graph, p, starts, wrt)
+
+
+def _led_to(start: Edge) -> set[Edge]:
+    """Where a gradient goes on its way back from there."""
+    seen = {start}
+    todo = [start]
+    while todo:
+        node, k = todo.pop()
+        on = node.op.dependences(node.program)[k] if isinstance(node, CallNode) else None
+        inputs = node.wanted if isinstance(node, CallNode) else range(len(node.edges))
+        for j, edge in zip(inputs, node.edges, strict=True):
+            if edge is not None and edge not in seen and (on is None or j in on):
+                seen.add(edge)
+                todo.append(edge)
+    return seen

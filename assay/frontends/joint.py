@@ -16,9 +16,10 @@ from typing import Any
 
 from assay.core.graph import Graph
 from assay.core.ieee import ieee
-from assay.core.lang import Program, T, const, order, recorded_requires, tensor
+from assay.core.lang import Program, T, order, recorded_requires
 from assay.core.operators.registry import Operator
 from assay.frontends.autograd import Autograd, differentiate, make_leaf
+from assay.frontends.derived import zeros
 from assay.frontends.value import Interpreter, Value, abstract, has_list_result, interpreters, process, pushed
 from assay.partition.joint import Joint, joint_from
 from assay.transforms.adjoint import cotangents_of
@@ -87,7 +88,3 @@ def joint_of(graph: Graph, p: Program, seeds: Sequence[T], gradients: Mapping[in
     joint = joint_from(p, seeds, found, [p.inputs[graph.inputs.index(n)] for n, _ in graph.epilogue])
     forward = set(order(p.roots))
     return replace(joint, program=rewrite(joint.program, inlined=lambda t, made: t not in forward and is_view(made)))
-
-
-def zeros(like: T) -> T:
-    return tensor(like.shape, lambda *_: const(0, like.dtype))

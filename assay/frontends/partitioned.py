@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from assay.core.errors import InternalError, Unsupported
+from assay.core.graph import Graph
 from assay.core.lang import Program, order, program
+from assay.core.operators.dependence import Dependences, through_floats
 from assay.core.operators.registry import Operator
-from assay.frontends.derived import Derived, ProgramOperator, active, pullback, reaching
+from assay.frontends.dependence import dependences_of_graph
+from assay.frontends.derived import Derived, ProgramOperator, active, of_cotangents, pullback, reaching
 from assay.partition.choose import Budget, partition
 from assay.partition.joint import Joint, joint_program, split
 from assay.partition.prices import Partition
@@ -49,11 +53,13 @@ class PartitionedOperator(ProgramOperator):
     """The operator that means `p`; `order` counts how often it has been differentiated to become this one.
 
     joint: the program with its gradients (None: by the adjoint of `p` as a whole)
+    of: the graph that `p` is lowered from: results have the history that its calls give them, which `p` may not show
     """
 
-    def __init__(self, base: str, p: Program, settings: Derivatives, *, joint: JointOf | None = None,
-                 order: int = 0) -> None:  # fmt: skip
-        super().__init__(base, "default", p, settings.build)
+    def __init__(self, base: str, p: Program, settings: Derivatives, *, joint: JointOf | None = None, of: Graph | None = None,
+                 order: int = 0, linear: Dependences = ()) -> None:  # fmt: skip
+        super().__init__(base, "default", p, settings.build, linear=linear)
+        self.graph = of
         self.settings, self.order = settings, order
         self.joint: JointOf = joint or self._adjoint
         self._recording: dict[tuple[int, ...], Operator] = {}
@@ -64,11 +70,11 @@ class PartitionedOperator(ProgramOperator):
     def recording(self, wanted: tuple[int, ...]) -> Operator:
         found = self._recording.get(wanted)
         if found is None:
-            given = active(self.fixed, wanted)
+            given = active(self, self.fixed, wanted)
             if not given or self._is_last:
                 found = self
             else:
-                reached = reaching(self.fixed, wanted, given)
+                reached = reaching(self, self.fixed, wanted, given)
                 made = partition(self.joint(reached, given), self.settings.budget, held=self.settings.held)
                 self.settings.partitions.append((self.base, made))
                 found = Recording(self, made, given)
@@ -86,8 +92,12 @@ class PartitionedOperator(ProgramOperator):
             )
         return None
 
-    def derivative(self, name: str, p: Program) -> Operator:
-        return PartitionedOperator(name, p, self.settings, order=self.order + 1)
+    @cached_property
+    def known(self) -> Dependences:
+        return super().known if self.graph is None else dependences_of_graph(self.graph)
+
+    def derivative(self, name: str, p: Program, linear: Dependences) -> Operator:
+        return PartitionedOperator(name, p, self.settings, order=self.order + 1, linear=linear)
 
     @property
     def _is_last(self) -> bool:
@@ -110,8 +120,12 @@ class Recording(ProgramOperator):
             found = self._derived[wanted, given] = self.backward(wanted, given)
         return found
 
-    def derivative(self, name: str, p: Program) -> Operator:
-        return self.of.derivative(name, p)
+    @cached_property
+    def known(self) -> Dependences:
+        return (*self.of.known, *through_floats(self.fixed)[self.shown :])
+
+    def derivative(self, name: str, p: Program, linear: Dependences) -> Operator:
+        return self.of.derivative(name, p, linear)
 
     def build(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> None:
         """Compile both halves now."""
@@ -135,7 +149,7 @@ class Recording(ProgramOperator):
         number = {t: k for k, t in enumerate(self.fixed.inputs)}
         reads = (*(~at[t] for t in halves.saved), *(number[t] for t in held))
         made = program((*joint.cotangents, *saved, *held), back.outputs, name=back.name)
-        operator = PartitionedOperator(f"{self.of.base}_backward", made, self.of.settings, order=self.of.order + 1)
+        operator = self.derivative(f"{self.of.base}_backward", made, of_cotangents(self, self.fixed, wanted, given))
         return Derived(operator, reads, wanted)
 
 

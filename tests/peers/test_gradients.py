@@ -72,7 +72,7 @@ def disagreements(o: Operator) -> Iterator[str]:
     """What PyTorch says otherwise, sample by sample."""
     for sample in samples(o)[:6]:
         p = o.program(*sample)
-        given = active(p, tuple(k for k, t in enumerate(p.inputs) if t.dtype.is_float))
+        given = active(o, p, tuple(k for k, t in enumerate(p.inputs) if t.dtype.is_float))
         made = point(p, likes(sample), zlib.crc32(o.name.encode()), (0.15, 0.85)) if given else None
         if made is None:
             continue

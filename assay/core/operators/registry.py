@@ -19,8 +19,9 @@ from), decompose (the same value by simpler operators), samples (arguments to tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from assay.core import sizes
@@ -28,6 +29,7 @@ from assay.core.errors import UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program, T, input, load, op, program, recorded_requires, tensor
 from assay.core.operators.build import written
+from assay.core.operators.dependence import Dependences, through_floats
 from assay.core.operators.schema import (
     MISSING,
     TENSOR_TYPES,
@@ -78,6 +80,8 @@ class Operator:
     _plans: dict[Any, list[tuple[Any, ...]] | None] = field(default_factory=dict[Any, "list[tuple[Any, ...]] | None"])
     _programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
     _conventions: dict[Program, Program] = field(default_factory=dict[Program, Program])
+    _places: dict[Program, tuple[tuple[int, int], ...]] = field(default_factory=dict[Program, tuple[tuple[int, int], ...]])
+    _dependences: dict[Program, Dependences] = field(default_factory=dict[Program, Dependences])
 
     @property
     def name(self) -> str:
@@ -176,13 +180,18 @@ class Operator:
         found = programs.get(key)
         if found is None:
             inputs: list[T] = []
-            actual = tuple(_as_inputs(p.name, v, inputs) for p, v in zip(self.params, arguments, strict=True))
+            actual: list[Any] = []
+            places: list[tuple[int, int]] = []
+            for k, (p, v) in enumerate(zip(self.params, arguments, strict=True)):
+                actual.append(_as_inputs(p.name, v, inputs))
+                places += [(k, place) for place in range(len(inputs) - len(places))]
             found = programs[key] = self._written(self, actual, inputs)
+            self._places[found] = tuple(places)
             if self.convention is not None:
                 self._conventions[found] = self._written(self.convention, actual, inputs)
         return found
 
-    def _written(self, meaning: Meaning, actual: tuple[Any, ...], inputs: list[T]) -> Program:
+    def _written(self, meaning: Meaning, actual: Sequence[Any], inputs: list[T]) -> Program:
         with ieee(), recorded_requires() as effects:
             result = meaning(*actual)
         return program(inputs, result if isinstance(result, tuple) else (result,), effects, name=self.base)
@@ -190,6 +199,38 @@ class Operator:
     def differentiated(self, p: Program) -> Program:
         """The program, of the same inputs and values, whose derivative is that of the program `p` of this operator."""
         return self._conventions.get(p, p)
+
+    def dependences(self, p: Program) -> Dependences:
+        """For each output of the program `p` of a call, the inputs that a gradient of it goes to.
+
+        Those that it reads through floats, and those that it would read if other arguments had other values, or axes of no
+        elements had some (x**0, dropout(x, 1.0)): these have the gradient 0.
+        """
+        found = self._dependences.get(p)
+        if found is None:
+            found = through_floats(p)
+            floats = frozenset([k for k, t in enumerate(p.inputs) if t.dtype.is_float])
+            if any(t.dtype.is_float and on != floats for t, on in zip(p.outputs, found, strict=True)):
+                found = tuple([self._with_others(p, k, on) for k, on in enumerate(found)])
+            self._dependences[p] = found
+        return found
+
+    def _with_others(self, p: Program, k: int, on: frozenset[int]) -> frozenset[int]:
+        """The inputs `on`, and those that output `k` reads in some sample."""
+        floats = [n for n, t in enumerate(p.inputs) if t.dtype.is_float and p.outputs[k].dtype.is_float]
+        return on.union([n for n in floats if self._kind(p, k, n) in self._ever])
+
+    def _kind(self, p: Program, k: int, n: int) -> tuple[int, int, bool]:
+        """How output `k` and input `n` stand to each other: result and parameter of the schema, and whether, in the lists that
+        these may be, both have the same place (as those of meshgrid that depend on each other)."""
+        parameter, place = self._places[p][n]
+        return min(k, len(self.returns) - 1), parameter, place == k
+
+    @cached_property
+    def _ever(self) -> frozenset[tuple[int, int, bool]]:
+        """The kinds of outputs and inputs of which the one reads the other, through floats, in some sample."""
+        programs = [self.program(*sample) for sample in self.samples()]
+        return frozenset([self._kind(p, k, n) for p in programs for k, on in enumerate(through_floats(p)) for n in on])
 
 
 def _as_if(value: T, slope: T) -> T:

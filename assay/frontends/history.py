@@ -1,7 +1,7 @@
 """The way back of a captured function that calls Functions of the user: their backward is Python, so the capture keeps it.
 
-History(trace)      a level of reverse mode above the trace, of which all inputs are leaves
-.joint(graph, p, wanted, given)     the joint program: the way back runs under the same trace, through the user's backward
+    History(trace)      a level of reverse mode above the trace, of which all inputs are leaves
+    .joint(graph, p, wanted, given)     the joint program: the way back runs under the same trace, through the user's backward
 """
 
 from __future__ import annotations

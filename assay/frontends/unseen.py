@@ -1,6 +1,6 @@
 """Writes that derivatives do not see, in a captured graph: under no_grad, through detach(), through a view made under no_grad.
 
-overwritten(before, new)      what such a write leaves: the value `new`, the derivative of `before`
+    overwritten(before, new)      what such a write leaves: the value `new`, the derivative of `before`
 """
 
 from __future__ import annotations

@@ -1,45 +1,91 @@
 """Which results have a history and which arguments get a gradient: eager evaluation, compiled code and PyTorch agree."""
 
+import functools
+from typing import Any
+
 import numpy as np
 import pytest
 
 import assay
 import assay.nn.functional as F
+from assay.frontends.joint_graph import joint_graph
+from tests.frontends.histories import CASES, SECOND, TANGENTS, second_gradients, tangents, with_gradients
 
-NONE = assay.zeros(0, dtype=assay.int64)
+COMPILED = [None, {}, {"memory_budget": 0}, {"ahead": True, "max_order": 1}]
 
-CASES = [  # (function, shapes of its arguments, which results have a history, which arguments get a gradient)
-    (lambda x, w: x @ w, [(0, 3), (3, 2)], [True], [True, True]),
-    (lambda x, w: (x @ w).sum(), [(0, 3), (3, 2)], [True], [True, True]),
-    (lambda x, w: x[:0] @ w, [(4, 3), (3, 2)], [True], [True, True]),
-    (lambda x, w: (x[:0] @ w).sum() + x.sum(), [(4, 3), (3, 2)], [True], [True, True]),
-    (lambda x: x**0, [(3,)], [True], [True]),
-    (lambda x: F.dropout(x, 1.0), [(3,)], [True], [True]),
-    (lambda x: x.reshape(1, 3).tril(-5), [(3,)], [True], [True]),
-    (lambda x: assay.zeros_like(x), [(3,)], [False], [False]),
-    (lambda x: (assay.zeros_like(x), x * 2), [(0, 3)], [False, True], [True]),
-    (lambda x: (x.detach() + 1, x * 2), [(0, 3)], [False, True], [True]),
-    (lambda x, w: (assay.cat([x, w]), x * 2), [(0, 3), (2, 3)], [True, True], [True, True]),
-    (lambda x, w: F.layer_norm(x, (3,), w), [(0, 3), (3,)], [True], [True, True]),
-    (lambda x, w: F.conv1d(x, w), [(0, 2, 5), (3, 2, 2)], [True], [True, True]),
-    (lambda x, w: w.index_select(0, x.long()), [(0,), (3, 2)], [True], [False, True]),
-    (lambda x, w: F.cross_entropy(x @ w, NONE, reduction="sum"), [(0, 3), (3, 2)], [True], [True, True]),
-    (lambda x, w: F.embedding(NONE, x) * w, [(5, 3), (3,)], [True], [True, True]),
+
+def compiled(f: Any, options: dict[str, Any] | None) -> Any:
+    return f if options is None else assay.compile(f, backend="reference", **options)
+
+
+def of_shapes(shapes: list[tuple[int, ...]]) -> list[Any]:
+    return [assay.ones(*s).requires_grad_() for s in shapes]
+
+
+@pytest.mark.parametrize("options", COMPILED[:3])
+@pytest.mark.parametrize(("f", "shapes", "wanted"), CASES)
+def test_histories(f, shapes, wanted, options):
+    xs = of_shapes(shapes)
+    assert with_gradients(compiled(functools.partial(f, assay), options)(*xs), xs, assay) == wanted
+
+
+@pytest.mark.parametrize(("f", "shapes", "wanted"), [c for c in CASES if all(min(s) > 1 for s in c[1])][::3])
+def test_histories_for_all_sizes(f, shapes, wanted):
+    xs = of_shapes(shapes)
+    assert with_gradients(compiled(functools.partial(f, assay), {"dynamic": True})(*xs), xs, assay) == wanted
+
+
+@pytest.mark.parametrize("options", COMPILED[:3])
+@pytest.mark.parametrize(("f", "shapes", "wanted"), SECOND)
+def test_histories_of_gradients(f, shapes, wanted, options):
+    xs = of_shapes(shapes)
+    assert second_gradients(compiled(functools.partial(f, assay), options)(*xs), xs, assay) == wanted
+
+
+@pytest.mark.parametrize("options", COMPILED[:2])
+@pytest.mark.parametrize(("f", "shapes", "wanted"), TANGENTS)
+def test_tangents(f, shapes, wanted, options):
+    xs = [assay.ones(*s) for s in shapes]
+    assert tangents(compiled(functools.partial(f, assay), options), xs, assay) == wanted
+
+
+@pytest.mark.parametrize("options", COMPILED)
+@pytest.mark.parametrize("f", [lambda x: x**0, lambda x: F.dropout(x, 1.0), lambda x: x.reshape(1, 3).tril(-5).sum()])
+def test_what_comes_to_nothing_has_the_gradient_0(f, options):
+    x = assay.tensor([-0.0, np.inf, np.nan], requires_grad=True)
+    compiled(f, options)(x).sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_the_joint_graph_has_the_same_gradients():
+    made = joint_graph(lambda x, w, v: ((x[:0] @ w).sum() + x.sum(), w.index_select(0, v.long())),
+                       *of_shapes([(4, 3), (3, 2), (0,)]))  # fmt: skip
+    assert made.wanted == (0, 1)  # and not v
+    assert made.given == (0, 1)
+
+
+class Twice(assay.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+FUNCTIONS = [  # (what calls a Function of the user, for each result which arguments have a gradient)
+    (lambda a, b: (Twice.apply(a), Twice.apply(b) ** 0), ["g-", "-g"]),
+    (lambda a, b: Twice.apply(a**0)[:0].sum() + b, ["gg"]),
+    (lambda a, b: (Twice.apply(a) * b, assay.var_mean(b)[1], assay.zeros_like(Twice.apply(b))), ["gg", "-g", None]),
 ]
 
 
-@pytest.mark.parametrize("compiled", [None, {}, {"memory_budget": 0}])
-@pytest.mark.parametrize(("f", "shapes", "histories", "gradients"), CASES)
-def test_without_elements(f, shapes, histories, gradients, compiled):
-    g = f if compiled is None else assay.compile(f, backend="reference", **compiled)
-    xs = [assay.ones(*s).requires_grad_() for s in shapes]
-    made = g(*xs)
-    made = made if isinstance(made, tuple) else (made,)
-    assert [y.requires_grad for y in made] == histories
-    if any(histories):
-        found = assay.autograd.grad([y.sum() for y in made if y.requires_grad], xs, allow_unused=True)
-        assert [x is not None for x in found] == gradients
-        assert all(d is None or d.shape == x.shape for d, x in zip(found, xs, strict=True))
+@pytest.mark.parametrize("options", COMPILED)
+@pytest.mark.parametrize(("f", "wanted"), FUNCTIONS)
+def test_with_functions_of_the_user(f, wanted, options):
+    xs = of_shapes([(3,), (3,)])
+    assert with_gradients(compiled(f, options)(*xs), xs, assay) == wanted
 
 
 @pytest.mark.parametrize("compiled", [None, {}, {"memory_budget": 0}])

@@ -63,7 +63,7 @@ CASES: list[tuple[Any, list[tuple[int, ...]], list[str | None]]] = [
 
 
 def with_gradients(results: Any, arguments: list[Any], lib: Any) -> list[str | None]:
-    """For each result: None where it has no history; "g" for each argument that has a gradient then, "-" for each that has none."""
+    """For each result: None where it has no history, else "g" for each argument with a gradient, "-" for each without one."""
     found: list[str | None] = []
     for y in results if isinstance(results, tuple | list) else [results]:
         made = lib.autograd.grad(y.sum(), arguments, allow_unused=True, retain_graph=True) if y.requires_grad else None

@@ -6,6 +6,7 @@ prover      what is proved holds at every point that satisfies the hypotheses; a
 validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
 nests       a scheduled program that was made wrong at one place is not proved (audit_nests.py)
 slopes      the column `lin` of a scalar function, against differences
+histories   which results have gradients for which arguments (audit_histories.py)
 derivatives gradients and tangents against differences, halves of a joint program, the engine (audit_derivatives.py)
 """
 
@@ -409,6 +410,14 @@ def audit_slopes(seed: int) -> Contradiction | None:
     return None if found is None else Contradiction(*found)
 
 
+def audit_histories(seed: int) -> Contradiction | None:
+    """What has a gradient in one function, and which."""
+    from assay.fuzz.audit_histories import wrong_history
+
+    found = wrong_history(seed)
+    return None if found is None else Contradiction(*found)
+
+
 def audit_derivatives(seed: int) -> Contradiction | None:
     """One gradient, made in two ways."""
     from assay.fuzz.audit_derivatives import wrong_derivative
@@ -420,10 +429,10 @@ def audit_derivatives(seed: int) -> Contradiction | None:
 # what other parts rest on is asked first
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
-    "nests": audit_nests, "slopes": audit_slopes, "derivatives": audit_derivatives,
+    "nests": audit_nests, "slopes": audit_slopes, "histories": audit_histories, "derivatives": audit_derivatives,
 }  # fmt: skip
 SHARE = {  # questions to each part in a round
-    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "derivatives": 50,
+    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "histories": 1, "derivatives": 50,
 }  # fmt: skip
 
 

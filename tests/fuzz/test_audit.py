@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from assay.core.operators import Operator
+from assay.core.operators.dependence import through_floats
 from assay.fuzz import audit as audits
 from assay.fuzz import audit_nests
 from assay.fuzz.audit import AUDITS, audit
@@ -58,3 +60,8 @@ def test_a_schedule_that_is_proved_unseen_is_seen(monkeypatch: pytest.MonkeyPatc
 def test_an_axis_that_is_covered_unseen_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_nests, "covered", lambda axis: ("", True))
     assert first("nests", 30) == "validator"
+
+
+def test_a_lost_history_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Operator, "dependences", lambda self, p: through_floats(p))
+    assert first("histories", 11) == "autograd"

@@ -37,12 +37,10 @@ DIFFERENT = {
 COMPARED = [o for o in compared() if o.base != "detach"]
 
 
-def theirs(o: Operator, sample: tuple[Any, ...], values: list[np.ndarray], given: tuple[int, ...],
-           seeds: list[np.ndarray]) -> list[np.ndarray] | None:  # fmt: skip
-    """PyTorch's gradients of the float arguments; None where it refuses the call, or has no derivative."""
+def there(o: Operator, sample: tuple[Any, ...], tensors: list[Any]) -> list[Any]:
+    """The results of PyTorch's operator, with these tensors in the places of the sample's."""
     import torch
 
-    tensors = [torch_array(a) for a in values]
     left = iter(tensors)
 
     def built(v: Any) -> Any:
@@ -52,13 +50,33 @@ def theirs(o: Operator, sample: tuple[Any, ...], values: list[np.ndarray], given
             return list(map(built, v))
         return getattr(torch, v.torch) if isinstance(v, DType) else v
 
-    wrt = [t.requires_grad_() for t in tensors if t.is_floating_point()]
     arguments = list(map(built, sample))
     positional = [v for v, p in zip(arguments, o.params, strict=True) if not p.keyword_only]
     keywords = {p.name: v for v, p in zip(arguments, o.params, strict=True) if p.keyword_only}
+    out = getattr(getattr(torch.ops.aten, o.base), o.overload)(*positional, **keywords)
+    return list(out) if isinstance(out, tuple | list) else [out]
+
+
+def here(o: Operator, sample: tuple[Any, ...], tensors: list[Any]) -> list[Any]:
+    """The same of ours."""
+    left = iter(tensors)
+
+    def built(v: Any) -> Any:
+        return tuple(map(built, v)) if isinstance(v, tuple) else next(left) if isinstance(v, Like) else v
+
+    out = call(o, built(sample))
+    return list(leaves(tuple(out) if isinstance(out, tuple | list) else (out,)))
+
+
+def theirs(o: Operator, sample: tuple[Any, ...], values: list[np.ndarray], given: tuple[int, ...],
+           seeds: list[np.ndarray]) -> list[np.ndarray] | None:  # fmt: skip
+    """PyTorch's gradients of the float arguments; None where it refuses the call, or has no derivative."""
+    import torch
+
+    tensors = [torch_array(a) for a in values]
+    wrt = [t.requires_grad_() for t in tensors if t.is_floating_point()]
     try:
-        out = getattr(getattr(torch.ops.aten, o.base), o.overload)(*positional, **keywords)
-        results = list(out) if isinstance(out, tuple | list) else [out]
+        results = there(o, sample, tensors)
         pairs = [(results[k], torch_array(s)) for k, s in zip(given, seeds, strict=True) if results[k].requires_grad]
         if len(pairs) < len(given):
             return None
@@ -77,15 +95,9 @@ def disagreements(o: Operator) -> Iterator[str]:
         if made is None:
             continue
         values = list(made.values.values())
-        left = iter([assay.tensor(a) for a in values])
-
-        def built(v: Any, left: Iterator[Any] = left) -> Any:
-            return tuple(map(built, v)) if isinstance(v, tuple) else next(left) if isinstance(v, Like) else v
-
-        args = built(sample)
-        wrt = [x.requires_grad_() for x in leaves(args) if x.dtype.is_float]
-        out = call(o, args)
-        results = list(leaves(tuple(out) if isinstance(out, tuple | list) else (out,)))
+        tensors = [assay.tensor(a) for a in values]
+        wrt = [x.requires_grad_() for x in tensors if x.dtype.is_float]
+        results = here(o, sample, tensors)
         rng = np.random.default_rng(5)
         seeds = [np.asarray(rng.standard_normal(results[k].shape)) for k in given]
         want = theirs(o, sample, values, given, seeds)

@@ -8,6 +8,8 @@ INLINE, LAYOUT, SPLIT = "transforms/inline.py", "transforms/layout.py", "transfo
 MERGE, LOWER = "transforms/merge.py", "transforms/lower.py"
 
 TABLE = (
+    # ---------------------------------------------------------------- declared slopes
+    Mutant("a declared slope is taken for the value", "drop_slopes", "transforms/slopes.py", "value = t.body.args[0]", "value = t.body.args[1]"),
     # ---------------------------------------------------------------- the walk of all
     Mutant("a let is inlined with its indices reversed", REWRITING, REWRITE,
            "value = substitute(t.body, dict(zip(axes(t.shape), idx, strict=True)))",

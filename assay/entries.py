@@ -177,10 +177,15 @@ class Entry:
         if c.functions and active(self.operator, self.operator.fixed, wanted):
             reverse = all(isinstance(lv, Autograd) for lv in live_levels() if any(lv in values[k].meta for k in wanted))
             if c.history is None or not reverse:
-                what = "for all sizes has no gradient" if reverse else "has no forward derivative"
+                called = ", ".join(dict.fromkeys(c.functions))
+                what = (
+                    "compiled for all sizes, it has no gradient. Compile it for fixed sizes, without dynamic"
+                    if reverse
+                    else f"compiled, it has no forward derivative. Compile the parts around {called}"
+                )
                 raise Unsupported(
-                    f"{quoted()}  the compiled function calls {', '.join(dict.fromkeys(c.functions))}, whose derivatives are "
-                    f"Python: compiled, it {what}; call it without compile there, or compile the parts around it"
+                    f"{quoted()}  the compiled function calls {called}, whose derivatives are Python: {what}, or call the "
+                    "function itself, without assay.compile"
                 )
         if c.hooks and active(self.operator.fixed, wanted):
             raise Unsupported(

@@ -34,7 +34,11 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
     has_aux: f returns (result, anything), and so does the gradient: (gradient, anything).
     """
-    both = value_and_grad(f, argnums, has_aux=has_aux)
+    return _grad(f, argnums, "grad", has_aux=has_aux)
+
+
+def _grad(f: Callable[..., Any], argnums: Argnums, caller: str, *, has_aux: bool = False) -> Callable[..., Any]:
+    both = _value_and_grad(f, argnums, caller, has_aux=has_aux)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -46,6 +50,14 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """(f(...), its gradient); with has_aux, ((result, anything), gradient)."""
+    return _value_and_grad(f, argnums, "value_and_grad", has_aux=has_aux)
+
+
+_INSTEAD = {"hessian": "use jacobian(jacobian(f))", "hvp": "use hvp of its sum, or of one of its elements"}
+
+
+def _value_and_grad(f: Callable[..., Any], argnums: Argnums, caller: str, *, has_aux: bool) -> Callable[..., Any]:
+    """value_and_grad; errors name the function `caller` that the user called."""
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -60,8 +72,9 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
             out = of(*optree.tree_unflatten(structure, inputs))
             y, aux = out if has_aux else (out, None)
             if not isinstance(y, Tensor) or y.numel() != 1:
-                what = f"of shape {list(y.shape)}" if isinstance(y, Tensor) else f"a {type(y).__name__}"
-                raise source.located(UserError(f"grad needs a result of one element; this one is {what}: use vjp or jacobian"))
+                what = f"of shape {list(y.shape)}" if isinstance(y, Tensor) else f"of type {type(y).__name__}"
+                instead = _INSTEAD.get(caller, "use vjp or jacobian")
+                raise source.located(UserError(f"{caller} needs a result of one element; this one is {what}: {instead}"))
             with recording(level, wanted=False):
                 seed = fresh(apply_by_name("full_like", y.value, 1.0))
             gradients = _pull(level, [y], [seed], inputs, edges)
@@ -85,7 +98,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
     def pull(cotangents: Any) -> tuple[Any, ...]:
         given, same = optree.tree_flatten(cotangents)
         if same != shape:
-            raise source.located(UserError(f"the cotangents have the structure {same}; the result has {shape}"))
+            raise source.located(UserError(f"vjp: the cotangents have the structure {same}; the result has {shape}"))
         return optree.tree_unflatten(structure, _pull(level, results, given, inputs, edges))
 
     return _plain(out, level), pull
@@ -93,16 +106,20 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., tuple[
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """(f(*primals), how that moves when the primals move along the tangents): one pass, nothing kept."""
+    return _jvp(f, primals, tangents, "jvp")
+
+
+def _jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], caller: str) -> tuple[Any, Any]:
     values, structure = optree.tree_flatten(tuple(primals))
     moves, same = optree.tree_flatten(tuple(tangents))
     if same != structure:
-        raise source.located(UserError(f"the tangents have the structure {same}; the primals have {structure}"))
+        raise source.located(UserError(f"{caller}: the tangents have the structure {same}; the primals have {structure}"))
     level = Dual()
     with pushed(level):
         moved = [with_tangent(x, d, level) for x, d in zip(values, moves, strict=True)]
         leaves, shape = optree.tree_flatten(f(*optree.tree_unflatten(structure, moved)))
     if not all(isinstance(y, Tensor) for y in leaves):
-        raise source.located(UserError("jvp needs a function whose results are tensors"))
+        raise source.located(UserError(f"{caller} needs a function whose results are tensors"))
     pairs = [without_tangent(y, level) for y in leaves]
     results = [y for y, _ in pairs]
     found = [dispatch.call("zeros_like", (y,), {}) if d is None else d for y, d in pairs]
@@ -111,7 +128,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]) -> tuple[Any, Any]:
     """(the gradient of f at the primals, its Hessian times the vectors), forward over reverse, at a few times the cost of f."""
-    return jvp(grad(f, tuple(range(len(primals)))), primals, vectors)
+    return _jvp(_grad(f, tuple(range(len(primals))), "hvp"), primals, vectors, "hvp")
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
@@ -119,15 +136,15 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 
     @functools.wraps(f)
     def of(*args: Any) -> Tensor:
+        x = _chosen_tensor(args, argnums, "jacobian")
         level = Autograd()
         with pushed(level):
-            inputs, _, edges = _leaves(_chosen(args, argnums), level)
+            inputs, _, edges = _leaves((x,), level)
             y = f(*_with(args, argnums, inputs))
-        x = args[argnums]
-        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-            raise source.located(UserError("jacobian needs a function of one tensor with one tensor as its result"))
+        if not isinstance(y, Tensor):
+            raise _no_tensor(y, "jacobian")
         if x.numel() <= y.numel():
-            return jacfwd(f, argnums)(*args)
+            return _jacfwd(f, argnums, "jacobian")(*args)
         rows = [_pull(level, [y], [unit], inputs, edges)[0] for unit in _units(y)]
         return dispatch.call("stack", (tuple(rows), 0), {}).reshape((*y.shape, *x.shape))
 
@@ -136,16 +153,19 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 
 def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
     """The Jacobian column by column, in forward mode."""
+    return _jacfwd(f, argnums, "jacfwd")
 
+
+def _jacfwd(f: Callable[..., Any], argnums: int, caller: str) -> Callable[..., Tensor]:
     @functools.wraps(f)
     def of(*args: Any) -> Tensor:
-        (x,) = _chosen(args, argnums)
-        if not isinstance(x, Tensor):
-            raise source.located(UserError(f"a Jacobian is one with respect to a tensor, not {type(x).__name__}"))
-        columns = [jvp(lambda moved: f(*_with(args, argnums, (moved,))), (x,), (unit,))[1] for unit in _units(x)]
+        x = _chosen_tensor(args, argnums, caller)
+        columns = [_jvp(lambda moved: f(*_with(args, argnums, (moved,))), (x,), (unit,), caller)[1] for unit in _units(x)]
         if not columns:
             y = f(*args)
             return dispatch.call("zeros", ((*y.shape, *x.shape),), {"dtype": y.dtype})
+        if not isinstance(columns[0], Tensor):
+            raise _no_tensor(columns[0], caller)
         return dispatch.call("stack", (tuple(columns), -1), {}).reshape((*columns[0].shape, *x.shape))
 
     return of
@@ -153,7 +173,7 @@ def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
 
 def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
     """The second derivatives of a function with a result of one element, (*argument, *argument): forward over reverse."""
-    return jacfwd(grad(f, argnums), argnums)
+    return _jacfwd(_grad(f, argnums, "hessian"), argnums, "hessian")
 
 
 # ------------------------------------------------------------------------------------------------ parts
@@ -164,6 +184,19 @@ def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[Any, ...]:
     if any(not -len(args) <= k < len(args) for k in wanted):
         raise source.located(UserError(f"argnums={argnums} of a call with {len(args)} positional arguments"))
     return tuple(args[k] for k in wanted)
+
+
+def _chosen_tensor(args: tuple[Any, ...], argnums: int, caller: str) -> Tensor:
+    if not isinstance(argnums, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise source.located(UserError(f"{caller}: argnums={argnums!r}; allowed: the number of one argument"))
+    (x,) = _chosen(args, argnums)
+    if not isinstance(x, Tensor):
+        raise source.located(UserError(f"{caller} is taken with respect to a tensor, not {type(x).__name__}"))
+    return x
+
+
+def _no_tensor(y: Any, caller: str) -> Exception:
+    return source.located(UserError(f"{caller} needs a function with one tensor as its result, not a {type(y).__name__}"))
 
 
 def _with(args: tuple[Any, ...], argnums: Argnums, moved: Sequence[Any]) -> list[Any]:
@@ -198,7 +231,7 @@ def _pull(level: Autograd, results: Sequence[Tensor], cotangents: Sequence[Tenso
     seeds: list[tuple[Edge, Any]] = []
     for y, c in zip(results, cotangents, strict=True):
         if not isinstance(c, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"a cotangent is a tensor, not {type(c).__name__}")
+            raise UserError(f"vjp: a cotangent is a tensor, not {type(c).__name__}")
         check_like(y.value, c.value, "gradient")
         if level in y.value.meta:
             seeds.append((y.value.meta[level], c.value))

@@ -112,11 +112,20 @@ def test_arguments_results_and_errors() -> None:
 @pytest.mark.parametrize(("call", "said"), [
     (lambda f, x: assay.func.grad(f, argnums=3)(x), "argnums=3 of a call with 1 positional arguments"),
     (lambda f, x: hessian(f, argnums=1)(x), "argnums=1 of a call with 1 positional arguments"),
-    (lambda f, x: jacobian(f)(2.0), "derivatives are taken with respect to tensors of floats, not float"),
+    (lambda f, x: jacobian(f)(2.0), "jacobian is taken with respect to a tensor, not float"),
+    (lambda f, x: jacobian(f)(assay.ones(3).int()), r"derivatives are taken with respect to tensors of floats, not i32\[3\]"),
+    (lambda f, x: jacobian(f, (0,))(x), r"jacobian: argnums=\(0,\); allowed: the number of one argument"),
+    (lambda f, x: jacobian(lambda x: 2.0)(x), "jacobian needs a function with one tensor as its result, not a float"),
+    (lambda f, x: jacfwd(lambda x: (x, x))(x), "jacfwd needs a function with one tensor as its result, not a tuple"),
+    (lambda f, x: hessian(lambda x: x * 2)(x), r"hessian needs a result of one element; this one is of shape \[3\]: use jac"),
+    (lambda f, x: hessian(f)(2.0), "hessian is taken with respect to a tensor, not float"),
+    (lambda f, x: hvp(lambda x: x * 2, (x,), (x,)), r"hvp needs a result of one element; this one is of shape \[3\]: use hvp of"),
+    (lambda f, x: hvp(f, (x,), (x, x)), "hvp: the tangents have the structure"),
+    (lambda f, x: value_and_grad(lambda x: 2.0)(x), "value_and_grad needs a result of one element; this one is of type float"),
     (lambda f, x: jvp(f, (2.0,), (x,)), "what moves is a tensor, not float"),
     (lambda f, x: jvp(f, (x,), (2.0,)), "a tangent is a tensor, not float"),
     (lambda f, x: jvp(lambda x: 2.0, (x,), (x,)), "jvp needs a function whose results are tensors"),
-    (lambda f, x: vjp(f, x)[1](1.0), "a cotangent is a tensor, not float"),
+    (lambda f, x: vjp(f, x)[1](1.0), "vjp: a cotangent is a tensor, not float"),
 ])  # fmt: skip
 def test_mistakes_are_told_at_the_users_line(call: Any, said: str) -> None:
     with pytest.raises(assay.UserError, match=f"test_func.py:[0-9]+: .*\n  {said}"):

@@ -121,9 +121,9 @@ def test_what_is_refused() -> None:
     (d,) = grad((g(x) ** 2).sum(), x, create_graph=True)
     with pytest.raises(Unsupported, match="has no gradient"):
         d.sum().backward()
-    with pytest.raises(Unsupported, match="calls Exp, whose derivatives are Python: compiled, it has no forward derivative"):
+    with pytest.raises(Unsupported, match=r"calls Exp, .* Python: compiled, it has no forward derivative\. Compile the parts"):
         jvp(assay.compile(Exp.apply, backend="reference"), (t([1.0]),), (t([1.0]),))
-    with pytest.raises(Unsupported, match="calls Exp, whose derivatives are Python: compiled, it for all sizes has no gradient"):
+    with pytest.raises(Unsupported, match=r"calls Exp, .* Python: compiled for all sizes, it has no gradient\. Compile it for"):
         assay.compile(lambda x: Exp.apply(x), backend="reference", dynamic=True)(x)
     with pytest.raises(Unsupported, match="gives a gradient to what its forward does not depend on through floats"):
         assay.compile(lambda x: Step.apply(x), backend="reference")(x)

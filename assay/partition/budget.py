@@ -153,6 +153,8 @@ class _Program:
 def _integer_program(c: Costs, limit: int) -> tuple[frozenset[int], float]:
     """The choice of least time within the limit, and a time (picoseconds) below which there is none."""
     n, q = len(c.tensors), _Program()
+    if not n:  # the backward reads nothing that the forward computes
+        return frozenset(), 0.0
     unit = max(1, max((p or 0 for p in (*c.save, *c.recompute)), default=1))  # prices between 0 and 1
     free = [r is None for r in c.recompute]
     s = [q.variable(p / unit, whole=True) for p in c.save]

@@ -171,6 +171,17 @@ def test_51_an_impossible_budget_is_an_error_at_the_call() -> None:
         g(*args)
 
 
+def test_51_a_backward_that_reads_inputs_alone_has_a_least_peak() -> None:
+    def f(x: Any) -> Any:
+        return F.mish(x) + 1
+
+    x = leaf(12)
+    wanted = gradients(f, x)
+    with pytest.raises(UserError, match="a peak of 1 bytes was asked for; the least that was found is 48 bytes"):
+        assay.compile(f, backend="reference", memory_budget=Budget(peak=1))(x)
+    assert gradients(assay.compile(f, backend="reference", memory_budget=Budget(peak=48)), x) == wanted
+
+
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "1 GB", Budget])
 def test_a_budget_is_a_number_of_bytes(bad: Any) -> None:
     with pytest.raises(UserError, match="memory_budget="):

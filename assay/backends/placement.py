@@ -27,7 +27,7 @@ from assay.core.dtypes import DType
 from assay.core.errors import InternalError
 from assay.core.index import Ix, Val, Var, is_symbolic, ix, rewrite, same_shape, values, variable
 from assay.core.index import within as is_inside
-from assay.core.lang import E, T, accumulators, axes, expand, load, op, walk
+from assay.core.lang import LOADS, E, T, accumulators, axes, expand, load, op, walk
 from assay.core.lang import input as tensor_input
 from assay.core.lang.expressions import union
 from assay.core.row import NAMED, TABLE
@@ -331,7 +331,7 @@ class Placement:
                 opened[key] = self._open(e, env)
             _, scope = opened[key]
             return [(a, scope) for a in e.args[half:]]
-        if e.op in ("load", "load_or_zero") and e.attr[0] in self._local:
+        if e.op in LOADS and e.attr[0] in self._local:
             below = [(d, env) for d in e.deps]
             if any(self._key(d, env) not in self._memo for d in e.deps):
                 return below
@@ -354,7 +354,7 @@ class Placement:
             i = self._index(e.attr, env)
             atoms = tuple(self._atoms((i,)))
             return self._value(op, atoms, i, e.dtype, self._within((i,), atoms), self._varies((i,), atoms), interval)
-        if op in ("load", "load_or_zero"):
+        if op in LOADS:
             return self._load(e, env)
         steps = _composition(e)
         meaning = e if steps else expand(e)

@@ -37,6 +37,7 @@ from assay.core.dtypes import DType
 from assay.core.errors import InternalError, UserError
 from assay.core.index import Atom, Div, Ix, Product, Quotient, Size, Val, Var
 from assay.core.lang import (
+    LOADS,
     E,
     Program,
     T,
@@ -407,7 +408,7 @@ class _Scope:
         op = e.op
         if op == "const":
             return constant_text(e)
-        if op in ("load", "load_or_zero"):
+        if op in LOADS:
             t, idx = e.attr
             mark = "" if op == "load" else "?"
             return f"{self.names.of[t]}{mark}[{','.join(index_text(i, self) for i in idx)}]"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from assay.core import dtypes as dt
 from assay.core.errors import AssayError, InternalError
 from assay.core.index import Div, Ix, Quotient, Val, Var, factors, floordiv, ix, rewrite, within
-from assay.core.lang import E, Program, T, accumulators, as_index, axes, bodies, const_bits, order, walk
+from assay.core.lang import LOADS, E, Program, T, accumulators, as_index, axes, bodies, const_bits, order, walk
 from assay.core.row import TABLE
 from assay.core.text import Names, domain, lines
 
@@ -130,7 +130,7 @@ def _node_faults(e: E) -> Iterator[str]:
     if e.op == "const":
         if const_bits(e.attr, e.dtype) is not e:
             yield f"the bits {e.attr:#x} are not the canonical constant of {e.dtype.name}"
-    elif e.op in ("load", "load_or_zero"):
+    elif e.op in LOADS:
         yield from _load_faults(e)
     elif e.op == "idx":
         yield from _index_faults(e.attr)

@@ -15,6 +15,7 @@ from assay.core.dtypes import compute_dtype
 from assay.core.errors import Unsupported, UserError
 from assay.core.index import Var, same_shape
 from assay.core.lang import (
+    LOADS,
     E,
     T,
     acc,
@@ -129,7 +130,7 @@ class _Tangents:
             return folds[e]
 
         for e in _differentiable(es, self._active, loops):
-            if e.op in ("load", "load_or_zero"):
+            if e.op in LOADS:
                 t, idx = e.attr
                 d = self._of[t]
                 loaded = None if d is None else (load if e.op == "load" else load_or_zero)(d, *idx)

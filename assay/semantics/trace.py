@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from assay.core.index import ix
-from assay.core.lang import E, Program, T, axes, let, program, scan, substitute, walk
+from assay.core.lang import LOADS, E, Program, T, axes, let, program, scan, substitute, walk
 from assay.core.text import Names
 from assay.semantics.denote import run
 
@@ -78,7 +78,7 @@ def named(text: str, p: Program) -> str:
 
 
 def _text(e: E, names: dict[E, str]) -> str:
-    if e.op in ("load", "load_or_zero", "idx", "proj"):
+    if e.op in (*LOADS, "idx", "proj"):
         return repr(e) if e.op != "proj" else f"accumulator {e.attr} of {names.get(e.args[0], 'a fold')}"
     arguments = (names.get(a) or repr(a) for a in e.args)
     kind = f":{e.dtype.name}" if e.op in ("convert", "bitcast") else ""

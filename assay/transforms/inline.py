@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.core.lang import E, Program, T, bodies, walk
+from assay.core.lang import LOADS, E, Program, T, bodies, walk
 from assay.core.row import TABLE
 from assay.core.sizes import hint
 from assay.semantics.cost import Prices, Realisation, realisation
@@ -149,7 +149,7 @@ class Features:
 def features(t: T) -> Features:
     """Scalar operations (a named function counts one), functions, distinct tensors and loads of one element of `t`."""
     nodes = walk((t.body,))
-    loads = [e for e in nodes if e.op in ("load", "load_or_zero")]
+    loads = [e for e in nodes if e.op in LOADS]
     rows = [e.op for e in nodes if e.op in TABLE or e.op in ("convert", "bitcast")]
     return Features(len(rows), frozenset(rows), len({e.attr[0] for e in loads}), len(loads), sum(e.dtype.itemsize for e in loads))
 

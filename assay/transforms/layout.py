@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from assay.core.index import Ix
 from assay.core.lang import (
+    LOADS,
     E,
     Program,
     T,
@@ -48,7 +49,7 @@ def fastest_axes(p: Program) -> dict[T, int | None]:
             continue
         inner = axes(reader.shape)[-1]
         for e in walk(bodies(reader)):
-            if e.op in ("load", "load_or_zero"):
+            if e.op in LOADS:
                 t, idx = e.attr
                 where = [k for k, i in enumerate(idx) if inner in i.free]
                 one = len(where) == 1 and (inner, 1) in idx[where[0]].terms

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from assay.core.dtypes import compute_dtype
 from assay.core.index import Var
-from assay.core.lang import E, T, convert
+from assay.core.lang import LOADS, E, T, convert
 from assay.core.row import Where
 from assay.semantics.tangent import linear_maps
 from assay.transforms.cotangent import Cotangent, plus
@@ -98,7 +98,7 @@ def push(roots: Iterable[tuple[E, Cotangent]], frame: Frame, emit: Emit, within:
                 give(x, c)
             continue
         c = found[e]
-        if e.op in ("load", "load_or_zero"):
+        if e.op in LOADS:
             emit(e, c, frame.scope)
         elif e.op == "convert":
             x = e.args[0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from assay.core import dtypes as dt
 from assay.core.index import Ix, Val, Var, fresh, ix, rewrite
 from assay.core.lang import (
+    LOADS,
     E,
     acc,
     as_index,
@@ -233,7 +234,7 @@ def replaced_nodes(es: Sequence[E], known: Mapping[E, E]) -> tuple[E, ...]:
             continue
         if e.op == "idx":
             made[e] = index(moved(e.attr), e.dtype)
-        elif e.op in ("load", "load_or_zero"):
+        elif e.op in LOADS:
             t, at = e.attr
             made[e] = (load if e.op == "load" else load_or_zero)(t, *map(moved, at))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.core import lang
 from assay.core.index import Ix, Var, ix
-from assay.core.lang import E, Program, T
+from assay.core.lang import LOADS, E, Program, T
 from assay.core.row import TABLE, Monoid
 from assay.semantics.access import row_major
 from assay.transforms.contract import bitwise, transform
@@ -92,7 +92,7 @@ def exact_monoid(e: E) -> Monoid | None:
 def runs_along_memory(e: E) -> bool:
     """Whether the term of the fold `e` reads neighbouring elements in neighbouring steps."""
     v = e.attr
-    loads = [x for x in lang.walk(e.args[1:]) if x.op in ("load", "load_or_zero") and v in x.free]
+    loads = [x for x in lang.walk(e.args[1:]) if x.op in LOADS and v in x.free]
     return bool(loads) and any(_coefficient(x.attr[0], x.attr[1], v) == 1 for x in loads)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.core.index import Size, Val, Var
-from assay.core.lang import Program, T
+from assay.core.lang import LOADS, Program, T
 from assay.core.text import show, sum_text
 from assay.verify import handelman, smtlib
 from assay.verify.bounds import KEPT, PROVED, Obligation, Proof, Texts
@@ -176,7 +176,7 @@ class _Maker:
             return self.variables[t].get(a, repr(a))
         if isinstance(a, Size):
             return a.name
-        if a.op in ("load", "load_or_zero"):
+        if a.op in LOADS:
             tensor, indices = a.attr
             inside = ",".join(sum_text(i, lambda x: self._name(t, x.e if isinstance(x, Val) else x)) for i in indices)
             return f"{self.text.names.of.get(tensor, '')}[{inside}]"

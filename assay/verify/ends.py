@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from assay.core import dtypes as dt
 from assay.core.index import Ix, ix, within
-from assay.core.lang import E, accumulators, as_index, convert, index, op
+from assay.core.lang import LOADS, E, accumulators, as_index, convert, index, op
 from assay.core.lang.folds import growth
 from assay.core.polynomial import expression, extreme, nonnegative, polynomial
 
@@ -32,7 +32,7 @@ def ends(a: E) -> Iterator[E]:
 
 
 def _end(a: E) -> Ix | None:
-    if a.op in ("load", "load_or_zero"):
+    if a.op in LOADS:
         t, indices = a.attr
         if t.end is not None:
             return t.end if all(map(within, indices, t.shape)) else None

@@ -33,7 +33,7 @@ from assay.core import dtypes as dt
 from assay.core import index as index_
 from assay.core.errors import UserError
 from assay.core.index import Div, Ix, Quotient, Size, Val, Var, ix
-from assay.core.lang import E, T, as_index, axes, const, expand, index, is_const, op, select, substitute, substitute_all
+from assay.core.lang import LOADS, E, T, as_index, axes, const, expand, index, is_const, op, select, substitute, substitute_all
 from assay.core.polynomial import LIMIT, limits, nonnegative
 from assay.core.row import Interval
 from assay.semantics.ranges import Facts
@@ -311,7 +311,7 @@ class Question:
                 todo += (expand(e),) if is_expanded(e) else e.args
             else:
                 self.atoms[e] = e.lo, e.hi
-                if e.op in ("load", "load_or_zero"):  # its indices are needed to compare it with other reads of the tensor
+                if e.op in LOADS:  # its indices are needed to compare it with other reads of the tensor
                     for i in e.attr[1]:
                         todo += self._of_index(i)
         self.nodes = _arguments_first(seen)
@@ -370,7 +370,7 @@ class Question:
         for e in self.nodes:
             if e.op == "idx":
                 yield e.attr
-            elif e.op in ("load", "load_or_zero"):
+            elif e.op in LOADS:
                 yield from e.attr[1]
 
     # -------------------------------------------------------------------------------------------- as terms
@@ -405,7 +405,7 @@ class Question:
     def _same_tensor(self) -> list[tuple[E, E]]:
         reads: dict[tuple[T, str], list[E]] = {}
         for a in self.atoms:
-            if isinstance(a, E) and a.op in ("load", "load_or_zero"):
+            if isinstance(a, E) and a.op in LOADS:
                 reads.setdefault((a.attr[0], a.op), []).append(a)
         pairs = [(a, b) for found in reads.values() for k, a in enumerate(found) for b in found[:k]]
         return pairs[:64]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.core.index import Ix
-from assay.core.lang import E, Program, T, accumulators, as_index, bodies, walk
+from assay.core.lang import LOADS, E, Program, T, accumulators, as_index, bodies, walk
 from assay.core.lang.expressions import FULL
 from assay.core.lang.folds import growth
 from assay.core.row import TABLE
@@ -52,7 +52,7 @@ class Ranges:
                 yield from self._of(t, a)
 
     def _of(self, t: T, a: E) -> Iterator[Lemma | str]:
-        if a.op in ("load", "load_or_zero"):
+        if a.op in LOADS:
             yield from _of_tensor(a.attr[0])
         elif a.op == "acc":
             known = self.homes.get(a)

@@ -14,7 +14,7 @@ import numpy as np
 from assay.core import dtypes as dt
 from assay.core.dtypes import DType
 from assay.core.index import Div, Ix, Quotient, Size, Val, Var, factors, ix, values
-from assay.core.lang import E, expand
+from assay.core.lang import LOADS, E, expand
 from assay.core.row import TABLE, Interval
 
 Atom: TypeAlias = "Var | Size | E"  # what has no structure here: a variable, a size, or the value of an expression
@@ -76,7 +76,7 @@ def brief(e: E, depth: int = 4) -> str:
         return "..."
     if e.op in ("const", "acc"):
         return repr(e)
-    if e.op in ("load", "load_or_zero", "idx"):
+    if e.op in (*LOADS, "idx"):
         indices = (e.attr,) if e.op == "idx" else e.attr[1]
         inside = ", ".join("..." if any(True for _ in values(i)) else repr(i) for i in indices)
         return f"[{inside}]" if e.op == "idx" else f"{e.attr[0]!r}[{inside}]"

@@ -22,7 +22,7 @@ from assay.backends.schedule.summary import Summary, loop_shape
 from assay.core import lang
 from assay.core.errors import UserError
 from assay.core.index import Ix, Var, ix
-from assay.core.lang import E, Program, T
+from assay.core.lang import LOADS, E, Program, T
 from assay.transforms.merge import merge_together
 from assay.transforms.rewrite import inline_load, must_realise, readers, rewrite
 
@@ -68,14 +68,14 @@ def leads_inside(tensors: tuple[T, ...], local: Local) -> bool:
     read = lang.walk([e for t in (*tensors, *leads) for e in lang.bodies(t)]) if leads else []
     return all(
         0 <= i.lo and i.hi < n
-        for e in read if e.op in ("load", "load_or_zero") and e.attr[0] in leads
+        for e in read if e.op in LOADS and e.attr[0] in leads
         for i, n in list(zip(e.attr[1], e.attr[0].shape, strict=True))[: leads[e.attr[0]]]
     )  # fmt: skip
 
 
 def _inside(t: T) -> bool:
     """Whether the interval of every index shows that it is in bounds."""
-    loads = [e for e in lang.walk((t.body,)) if e.op in ("load", "load_or_zero")]
+    loads = [e for e in lang.walk((t.body,)) if e.op in LOADS]
     return all(0 <= i.lo and i.hi < n for e in loads for i, n in zip(e.attr[1], e.attr[0].shape, strict=True))
 
 
@@ -176,11 +176,11 @@ def visits(tensors: list[T]) -> dict[T, int]:
 
     for t in tensors:
         for e in lang.walk(lang.bodies(t)):
-            if e.op in ("load", "load_or_zero"):
+            if e.op in LOADS:
                 count(e.attr[0], e.free)
             elif e.op == "fold":
                 for x in lang.walk(e.args):
-                    if x.op in ("load", "load_or_zero") and e.attr in x.free:
+                    if x.op in LOADS and e.attr in x.free:
                         count(x.attr[0], e.free | x.free)
     return found
 
@@ -523,4 +523,4 @@ def _axes(t: T) -> int:
 def _identity(t: T, source: T) -> bool:
     """Whether `t` reads `source` only at its own element."""
     own = tuple(ix(v) for v in lang.axes(t.shape))
-    return all(e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in ("load", "load_or_zero") and e.attr[0] is source)
+    return all(e.attr[1] == own for e in lang.walk(lang.bodies(t)) if e.op in LOADS and e.attr[0] is source)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from assay.backends.schedule.machine import Machine
 from assay.core import lang
 from assay.core.dtypes import DType
-from assay.core.lang import E
+from assay.core.lang import LOADS, E
 from assay.core.row import TABLE
 
 
@@ -30,7 +30,7 @@ class Price:
 
 FREE = Price()
 PER_NODE = 1.5  # instructions a node of a long composition takes: constants, moves and blends are not nodes
-_STRUCTURAL = frozenset(("const", "acc", "load", "load_or_zero", "proj", "fold", "bitcast", "stop"))
+_STRUCTURAL = frozenset((*LOADS, "const", "acc", "proj", "fold", "bitcast", "stop"))
 
 
 class Prices:

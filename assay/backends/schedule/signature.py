@@ -7,7 +7,7 @@ from typing import Any
 from assay.backends.schedule.summary import loop_shape
 from assay.core import lang
 from assay.core.index import Div, Ix, Val, values
-from assay.core.lang import E, T
+from assay.core.lang import LOADS, E, T
 
 Local = tuple[tuple[T, int], ...]
 
@@ -42,7 +42,7 @@ def signature(tensors: tuple[T, ...], local: Local) -> tuple[Any, ...]:
         tensor(t)
     for e in lang.walk([b for t in (*tensors, *leads) for b in lang.bodies(t)]):
         node[e] = len(node)
-        if e.op in ("load", "load_or_zero"):
+        if e.op in LOADS:
             t, idx = e.attr
             found.append((e.op, tensor(t), tuple(map(index, idx))))
         elif e.op == "idx":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from assay.backends.schedule.prices import FREE, Prices, live_width
 from assay.core import lang
 from assay.core.index import Div, Ix, Var, affine, fresh, ix, values
-from assay.core.lang import E, T
+from assay.core.lang import LOADS, E, T
 from assay.core.lang.expressions import by_creation
 from assay.core.row import TABLE, Monoid
 
@@ -149,7 +149,7 @@ class Summary:
         needs = {f.var: set(lang.walk((f.node,))) for f in self.folds}
         filled = {
             f.var for f in self.folds
-            if any(e.op in ("load", "load_or_zero") and e.attr[0] in self.local for e in needs[f.var])
+            if any(e.op in LOADS and e.attr[0] in self.local for e in needs[f.var])
         }  # fmt: skip
         found: dict[int, tuple[int, ...]] = {}
         for f in self.folds:
@@ -236,7 +236,7 @@ class Summary:
             return 0, 0, 0.0
         if e.op == "acc":
             return place, place | self._depends[self._number(e.attr[0], scope)], 0.0
-        if e.op in ("load", "load_or_zero"):
+        if e.op in LOADS:
             return self._load(e, scope, place)
         if e.op == "fold":
             return self._fold(e, scope, place)

@@ -26,7 +26,7 @@ from assay.backends.schedule.space import TIMED
 from assay.backends.target import Target
 from assay.core import lang
 from assay.core.index import Ix
-from assay.core.lang import E, Program, T
+from assay.core.lang import LOADS, E, Program, T
 from assay.core.text import show
 
 FIRST = 5  # candidates of a kernel that are timed
@@ -65,7 +65,7 @@ def standalone(group: Group) -> bool:
     """Whether the group can run with arbitrary values for what it reads: no index comes from another kernel."""
     tensors = (*group.tensors, *(t for t, _ in group.local))
     return all(t.kind == "let" for t in tensors) and not any(
-        d.dtype.is_integer for t in tensors for e in lang.walk((t.body,)) if e.op in ("load", "load_or_zero") for d in e.deps
+        d.dtype.is_integer for t in tensors for e in lang.walk((t.body,)) if e.op in LOADS for d in e.deps
     )
 
 

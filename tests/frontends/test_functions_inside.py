@@ -127,6 +127,8 @@ def test_what_is_refused() -> None:
         assay.compile(lambda x: Exp.apply(x), backend="reference", dynamic=True)(x)
     with pytest.raises(Unsupported, match="gives a gradient to what its forward does not depend on through floats"):
         assay.compile(lambda x: Step.apply(x), backend="reference")(x)
+    with pytest.raises(Unsupported, match="gives a gradient to what its forward does not depend on through floats"):
+        assay.compile(lambda x, y: (y + Step.apply(x), x * 2), backend="reference")(x, t([0.3, 2.0], requires_grad=True))
     assert assay.compile(lambda x: Step.apply(x), backend="reference")(t([1.0])).tolist() == [1.0]
 
     class Outside(Exp):

@@ -17,7 +17,7 @@ from assay.backends.placement import Placement
 from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.cost import Cost
 from assay.backends.schedule.decide import Candidate, assemble
-from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse, leads_inside
+from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse
 from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.schedule.signature import Local
 from assay.backends.schedule.space import Choice
@@ -78,19 +78,9 @@ class _Chance(Model):
             self.spent += PRICE
             look = [self.number, *((t.kind, t.shape, t.dtype.name, len(t.reads)) for t in tensors), *(lead for _, lead in local)]
             drawn = zlib.crc32(repr(look).encode()) / 2**32  # and not the next of a sequence: a search may ask in any order
-            found = drawn if not local or self._has_schedule(tensors, local) else math.inf
+            found = drawn if self.fillable(tensors, local) else math.inf
             self._drawn[tensors, local] = found
         return found
-
-
-    def _has_schedule(self, tensors: tuple[T, ...], local: Local) -> bool:
-        """Whether the row buffers can be filled by the plain schedule, which asks the least of them."""
-        if not self.fits(local) or not leads_inside(tensors, local):
-            return False
-        p = Placement(Kernel(tensors, local=local))
-        axes = frozenset(a for a in p.axes if a)
-        known = all(v.within <= axes for v in p.values if v.op == "fill")  # rows are filled where only axes are known
-        return known and illegal(p, Schedule(), self.machine.lanes) is None
 
 
 @cache

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
@@ -172,7 +173,7 @@ class Worker(Judge):
 
     def _running(self) -> tuple[BaseProcess, Connection]:
         if self._child is None or self._pipe is None:
-            context = multiprocessing.get_context("spawn")
+            context = multiprocessing.get_context(_start_method())
             self._pipe, theirs = context.Pipe()
             self._child = context.Process(target=_serve, args=(theirs,), daemon=False)
             self._child.start()
@@ -188,8 +189,9 @@ class Worker(Judge):
                 code = self._child.exitcode
                 self._end()
                 raise InternalError(
-                    f"the process that judges programs ended before it was ready (exit code {code}): it imports assay and the "
-                    "main module again, so what it wrote says why; a script needs its if __name__ == '__main__'"
+                    f"the process that judges programs ended before it was ready (exit code {code}): beside other threads it "
+                    "imports assay and the main module again, so what it wrote says why; a script needs its "
+                    "if __name__ == '__main__'"
                 ) from None
         return self._child, self._pipe
 
@@ -205,6 +207,11 @@ class Worker(Judge):
             child.kill()
             child.join()
             child.close()
+
+
+def _start_method() -> str:
+    """"fork", which imports nothing again, where no other thread of Python could hold a lock; else "spawn"."""
+    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
 
 def _gone(asked: _Asked, lost: _Lost, what: str) -> Judged:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from assay.backends import build
 from assay.core.dtypes import f32, f64, i64
 from assay.core.errors import UserError
 from assay.core.operators.registry import OPERATORS
@@ -208,6 +209,7 @@ def _with_compiler(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     compiler.write_text(_COMPILER % fault)
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setattr(build, "compiler", build.compiler.__wrapped__)  # a process that is forked has what was found before
 
 
 @pytest.mark.cpp
@@ -434,11 +436,21 @@ def test_the_ends_alone_are_run_and_all_stages_where_they_differ() -> None:
 
 def test_a_child_that_cannot_start_is_an_error_that_says_so(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
-    script.write_text("import sys\nif __name__ != '__main__':\n    sys.exit(3)\n"
+    script.write_text("import sys, threading, time\nif __name__ != '__main__':\n    sys.exit(3)\n"
+                      "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
                       "from assay.fuzz.worker import Worker\nWorker('reference')._running()\n")  # fmt: skip
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
     assert "InternalError: the process that judges programs ended before it was ready (exit code 3)" in done.stderr
     assert "EOFError" not in done.stderr
+
+
+def test_a_process_without_other_threads_is_forked_and_its_main_module_not_run_again(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text("from assay.fuzz.generate import random_recipe\nfrom assay.fuzz.worker import Worker\n"
+                      "with Worker('reference') as worker:\n"
+                      "    print([j.ok for j in worker.judge([random_recipe(k) for k in (1, 2)], 0)])\n")  # fmt: skip
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.stderr) == ("[True, True]\n", "")
 
 
 _HANGING = """

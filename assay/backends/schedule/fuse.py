@@ -62,15 +62,33 @@ class Group:
         return Group(made, self.sources, (), self.tensors)
 
 
-def leads_inside(tensors: tuple[T, ...], local: Local) -> bool:
-    """Whether every row buffer is only asked for rows that its tensor has: elsewhere there is nothing to fill it with."""
+def rows_known(tensors: tuple[T, ...], local: Local) -> bool:
+    """Whether every row buffer is asked only for rows that its tensor has, and that depend on the kernel's axes alone.
+
+    There is nothing to fill it with elsewhere, and no place outside of the loops of a fold to fill it in.
+    """
     leads = dict(local)
-    read = lang.walk([e for t in (*tensors, *leads) for e in lang.bodies(t)]) if leads else []
-    return all(
-        0 <= i.lo and i.hi < n
-        for e in read if e.op in LOADS and e.attr[0] in leads
-        for i, n in list(zip(e.attr[1], e.attr[0].shape, strict=True))[: leads[e.attr[0]]]
-    )  # fmt: skip
+    if not leads:
+        return True
+    stack: list[tuple[E, frozenset[Var]]] = []
+    for t in (*tensors, *leads):
+        known = lang.axes(t.shape)[: leads[t]] if t in leads else lang.axes(loop_shape(t))
+        stack += [(e, frozenset(known)) for e in lang.bodies(t)]
+    seen = set(stack)
+    while stack:
+        e, known = stack.pop()
+        if e.op in LOADS and e.attr[0] in leads:
+            t, idx = e.attr
+            if not all(0 <= i.lo and i.hi < n and i.free <= known for i, n in list(zip(idx, t.shape, strict=True))[: leads[t]]):
+                return False
+        half = len(e.args) // 2
+        if e.op == "fold":  # whose variable may have the name of an axis that its step does not use
+            parts = [*((a, known) for a in e.args[:half]), *((a, known - {e.attr}) for a in e.args[half:])]
+        else:
+            parts = [(d, known) for d in e.deps]
+        stack += [x for x in parts if x not in seen]
+        seen.update(parts)
+    return True
 
 
 def _inside(t: T) -> bool:
@@ -145,7 +163,7 @@ class Model:
 
     def fillable(self, tensors: tuple[T, ...], local: Local) -> bool:
         """Whether the row buffers fit the cache and are filled, with rows that exist, where only axes are known."""
-        return self.fits(local) and self.summary(tensors, local).fillable and leads_inside(tensors, local)
+        return self.fits(local) and rows_known(tensors, local)
 
     def fits(self, local: Local) -> bool:
         """Whether the row buffers fit the cache."""

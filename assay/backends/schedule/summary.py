@@ -121,7 +121,6 @@ class Summary:
         self.rows: dict[int, int] = {}  # the last axis of a row buffer -> where it is filled
         self.latency: dict[int, float] = {-1: 0.0}  # of the straight-line body of a loop; -1: the body of the axes
         self.live: dict[int, int] = {-1: 1}
-        self.fillable = True  # every row buffer is filled where only axes are known
         self.chained = False  # iterations must run in order (scan, scatter)
         self._depends: dict[int, int] = {}
         self._fills: dict[tuple[T, tuple[Ix, ...]], int] = {}
@@ -332,7 +331,6 @@ class Summary:
             at = 0
             for i in idx[:lead]:
                 at |= self._mask(i.free, scope)
-            self.fillable &= at & ~self.axes_mask == 0
             number = len(self.sizes)
             self.sizes.append(t.shape[lead])
             self._fills[key] = number

@@ -8,18 +8,27 @@ import pytest
 
 from assay.backends.legality import illegal
 from assay.backends.placement import Placement
-from assay.backends.plan import Schedule
+from assay.backends.plan import Kernel, Schedule
 from assay.backends.schedule import choose as entry
 from assay.backends.schedule.decide import candidates
-from assay.backends.schedule.fuse import Decisions, Model
+from assay.backends.schedule.fuse import Decisions, Model, rows_known
 from assay.backends.schedule.machine import DEFAULTS
 from assay.backends.schedule.pack import packed, packings
+from assay.backends.schedule.signature import Local
 from assay.backends.target import of
 from assay.core import dtypes as dt
 from assay.core import lang
+from assay.core.errors import InternalError
 from assay.core.index import ix
 from assay.core.lang import input, op, program
+from assay.frontends.capture import capture
+from assay.fuzz.generate import random_recipe
+from assay.fuzz.oracle import draw_many_arrays
+from assay.fuzz.recipe import tensors
+from assay.fuzz.schedules import random_plan
 from assay.semantics.denote import bits_equal, run
+from assay.transforms.lower import lower
+from assay.transforms.pipeline import optimise
 from assay.verify.validate import validate
 from benchmarks import workloads as w
 
@@ -322,3 +331,31 @@ def test_rows_that_cannot_be_filled_are_stored(by, count):
     _, plan = entry(p, TARGET)
     for kernel in plan.kernels:
         assert illegal(Placement(kernel), kernel.schedule, TARGET.lanes) is None
+
+
+def test_rows_are_known_where_a_kernel_can_be_opened_and_fills_them_outside_of_folds(monkeypatch) -> None:
+    asked: set[tuple[tuple[lang.T, ...], Local]] = set()
+    was = Model.fillable
+
+    def noted(self: Model, computed: tuple[lang.T, ...], local: Local) -> bool:
+        asked.add((computed, local))
+        return was(self, computed, local)
+
+    monkeypatch.setattr(Model, "fillable", noted)
+    for seed in range(100, 180):
+        recipe = random_recipe(seed)
+        args = tuple(tensors(draw_many_arrays([recipe], seed)[0][0]))
+        final = optimise(lower(capture(recipe, args, {}).graph))[-1].program
+        if all(t.size for t in final.tensors):
+            random_plan(final, seed)
+    found = {key: rows_known(*key) for key in asked if key[1]}
+    assert found == {key: _fills_rows(*key) for key in found}
+    assert {True, False} <= set(found.values())
+
+
+def _fills_rows(computed: tuple[lang.T, ...], local: Local) -> bool:
+    try:
+        p = Placement(Kernel(computed, local=local))
+    except InternalError:  # a row that the tensor does not have
+        return False
+    return all(v.within <= {a for a in p.axes if a} for v in p.values if v.op == "fill") and illegal(p, Schedule(), 8) is None

@@ -27,7 +27,6 @@ class Schedule(NamedTuple):
     carry    the outermost fold is cut in chunks of this length, its accumulators rest in the output in between
     threads  the axis, or ("block", axis), whose loop is divided among threads; None: one thread
     stream   stores bypass the caches
-    ahead    what a fold reads one step after the other is fetched into the nearest cache so many steps before it is read
     """
 
     vector: int | None = None
@@ -38,7 +37,6 @@ class Schedule(NamedTuple):
     carry: int | None = None
     threads: int | tuple[Literal["block"], int] | None = None
     stream: bool = False
-    ahead: int = 0
 
     def __str__(self) -> str:
         """vectors along axis 1, 2 side by side; 4 of axis 0 together; loops 0, 1 in blocks of 64; ..."""
@@ -54,7 +52,6 @@ class Schedule(NamedTuple):
             parts.append(f"threads along {'axis ' if isinstance(self.threads, int) else 'blocks of axis '}"
                          f"{self.threads if isinstance(self.threads, int) else self.threads[1]}")  # fmt: skip
         parts += ["stores past the caches"] if self.stream else []
-        parts += [f"fetched {self.ahead} steps ahead"] if self.ahead else []
         return "; ".join(parts)
 
 

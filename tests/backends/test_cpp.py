@@ -305,38 +305,6 @@ def test_kernel_with_several_outputs_and_carry() -> None:
     assert differs(e, p, arrays(p)) == []
 
 
-@pytest.mark.parametrize(("packed", "fetches"), [((True, True), 2), ((False, True), 1), ((True, False), 1), ((False, False), 0)])
-def test_what_a_fold_reads_one_step_after_the_other_is_fetched_ahead(packed: tuple[bool, bool], fetches: int) -> None:
-    """Tiles of 6 x 2 vectors: a step reads the bytes behind those of the step before, or parts of rows that lie apart."""
-    wide = 2 * host().lanes
-    a = f32("a", 3, 150, 6) if packed[0] else f32("a", 18, 150)
-    b = f32("b", 64 // wide, 150, wide) if packed[1] else f32("b", 150, 64)
-
-    def element(i: lang.Ix, j: lang.Ix) -> E:
-        def step(acc: E, k: lang.Ix) -> E:
-            x, y = a[i // 6, k, i % 6] if packed[0] else a[i, k], b[j // wide, k, j % wide] if packed[1] else b[k, j]
-            return op("fma", x, y, acc)
-
-        return fold(150, const(0.0, dt.f32), step)
-
-    t = tensor((18, 64), element)
-    p = program((a, b), [t])
-    schedule = Schedule(1, 2, ((0, 6),), ((1, 32), (0, None), (1, None)), threads=("block", 1), ahead=128)
-    text = cpp.emit_program(proven(p), Plan((Kernel((t,), schedule),)), host()).text
-    assert len(set(re.findall(r"^fetch\((\w+),", text, re.M))) == fetches
-    assert differs(compile_program(p, plan=Plan((Kernel((t,), schedule),)), threads=2), p, arrays(p)) == []
-
-
-def test_a_fold_around_a_fold_fetches_only_what_it_reads_itself() -> None:
-    x, y = f32("x", 9, 7, 5), f32("y", 7)
-    t = tensor((9,), lambda i: total(7, lambda k: y[k] * total(5, lambda q: x[i, k, q])))
-    p = program((x, y), [t])
-    plan_ = Plan((Kernel((t,), Schedule(ahead=2)),))
-    text = cpp.emit_program(proven(p), plan_, host()).text
-    assert len(re.findall(r"^fetch\(", text, re.M)) == 2
-    assert differs(compile_program(p, plan=plan_), p, arrays(p)) == []
-
-
 @pytest.mark.parametrize("schedule", [
     Schedule(vector=1, copies=2, threads=0),
     Schedule(vector=1, jam=((0, 4),), threads=0),

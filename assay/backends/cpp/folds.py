@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from assay.backends.cpp.fetch import print_fetches
 from assay.backends.cpp.spell import TYPES
 from assay.backends.cpp.values import Block, Names, Printer, extent_text
 from assay.backends.legality import Rep, in_rows
@@ -92,8 +91,6 @@ def _loop(p: Printer, folds: list[tuple[Fold, list[Names]]], start: int, n: int,
             inner.names.update(zip(f.accs, accs, strict=True))
         if each is not None:
             each(name)
-        if p.schedule.ahead:
-            print_fetches(p, [step for f, _ in folds for step in f.steps], counter)
         _step(p, folds)
     lo, hi = bounds or ("0", extent_text(n))
     outer.lines += [f"for(long {name}={lo};{name}<{hi};{name}++){{", *inner.lines, "}"]

@@ -44,7 +44,6 @@ MANY_LINES = 5000
 FEW_LINES = 1000  # cost no more than starting g++
 CALLS = 20_000  # longer code must pay in this many calls
 SHARE = {"l1": 1.0, "l2": 1.0, "l3": 0.5}  # what part of a cache a kernel can count on
-FETCHED = {"l1": 0.5, "l2": 0.5}  # share of the transfers that still costs time where lines are asked for ahead
 STREAM_GAIN = 1.25  # a store around the caches moves its line once, and a little quicker
 POOL_US = 12.0  # to wake threads that sleep (they spin for a few microseconds only) and to wait for them, beside the round trip
 
@@ -444,12 +443,6 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         if level != "l1":
             j = w.loops[0] if w.loops else -1
             crowd = max(1.0, streams_open[j]) ** -STREAMS * min(1.0, TRACKED / max(1.0, followed.get(j, 0.0)))
-        if nest.schedule.ahead and level != "l3" and w.access.kind == "load":
-            if streams == 1 and w.ladder and w.ladder[0][3] == w.width:  # read one step after the other: asked for ahead
-                moved, lost = moved * FETCHED[level], 0.0
-            elif streams > 1 and run >= PAGE:  # rows in pages of their own, each of which the prefetcher starts on anew
-                lost = RESTART["l2"] / run * moved
-                reach = 0.0
         if reach < PAGE or level == "l1":
             out.restarted += lost
             lost = 0.0
@@ -542,7 +535,7 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
         loops += [
             j for j in range(nest.spine)
             if nest.loops[j].key is not None and nest.loops[j].key not in blocked and nest.loops[j].trips >= 2
-            and k.alone >> nest.loops[j].var & 1
+            and k.alone >> nest.loops[j].var & 1 and not _shares_lines(nest, nest.loops[j].var)
         ]  # fmt: skip
     best, at, stream = Cost(math.inf, {}), -1, False
     for j in loops:
@@ -559,6 +552,13 @@ def finish(nest: Nest, cycles: list[tuple[int, float]]) -> tuple[Cost, Schedule]
         tie += AGAINST_THE_GRAIN
     made = s._replace(threads=nest.loops[at].key if at >= 0 else None, stream=stream)
     return Cost(best.seconds * tie, best.parts), made
+
+
+def _shares_lines(nest: Nest, axis: int) -> bool:
+    """Whether threads that divide the axis write the same cache lines, which go back and forth between their cores."""
+    k = nest.summary
+    part = -(-k.sizes[axis] // nest.machine.threads)  # neighbouring elements of the axis in one thread
+    return any(a.kind == "store" and 0 < abs(a.steps.get(axis, 0)) * a.itemsize * part < LINE for a in k.accesses)
 
 
 def _streams(nest: Nest) -> bool:

@@ -23,7 +23,6 @@ from assay.transforms.split import split_exact_folds
 
 TILES = 3  # register tiles that are tried with packed operands
 FORMS = 3  # of these, with each set of operands, the ones that are tried under more schedules
-AHEAD = 128  # steps of a fold by which its packed operands are fetched before they are read
 
 
 @dataclass(frozen=True)
@@ -151,10 +150,9 @@ class _Packing:
         self.copied = tuple(model.ranked((c,), ())[0] for c in copies)
         self.extra = sum(c.cost.seconds for c in self.copied)
         self.summary = model.summary((t,), ())
-        self.ahead = AHEAD if all(f.n >= AHEAD for f in self.summary.folds) else 0
 
     def candidate(self, s: Schedule) -> Candidate:
-        nest = Nest(self.summary, s._replace(threads=None, stream=False, ahead=self.ahead), self.machine)
+        nest = Nest(self.summary, s._replace(threads=None, stream=False), self.machine)
         c, chosen = finish(nest, arithmetic(nest))
         seconds = c.seconds + self.extra
         return Candidate(seconds, self.group, Choice(c, chosen), self.machine.lanes, self.tile, self.operands, self.copied)

@@ -200,7 +200,7 @@ def orders(k: Summary, s: Schedule, lanes: int, *, wide: bool = True) -> Iterato
         rest = tuple(o for o in natural if o[0] not in (axis, vector))
         if k.shape[axis] >= 4 * u:
             yield (*rest, (vector, None), (axis, None))
-        for block in sorted({u * max(1, m // u) for m in ((64, 160) if k.folds else (16, 64))}) if wide or turned else ():
+        for block in sorted({u * max(1, m // u) for m in ((160,) if k.folds else (16, 64))}) if wide or turned else ():
             if block < k.shape[axis] and block % u == 0:
                 yield (*rest, (axis, block), (vector, None), (axis, None))
         width = s.copies * lanes

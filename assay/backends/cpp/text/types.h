@@ -5,7 +5,6 @@
 #define CV __builtin_convertvector
 #define SH __builtin_shufflevector
 #define CAST(T,x) __builtin_bit_cast(T,x)
-AI void fetch(const void*p,long o){__builtin_prefetch((const char*)((unsigned long)p+o));}
 typedef float F __attribute__((vector_size(@B))); typedef float Fu __attribute__((vector_size(@B),aligned(4)));
 typedef int I __attribute__((vector_size(@B))); typedef int Iu __attribute__((vector_size(@B),aligned(4)));
 typedef unsigned U __attribute__((vector_size(@B)));

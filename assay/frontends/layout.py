@@ -18,6 +18,7 @@ import numpy as np
 from assay.core import sizes
 from assay.core.index import Var, affine, factors, from_atom, is_symbolic
 from assay.core.lang import Program, T
+from assay.core.operators.views import reindexed
 from assay.core.sizes import hint
 
 
@@ -103,6 +104,8 @@ def _layout(t: T, source: T, strides: tuple[int, ...]) -> Layout | None:
     for atom, k in address.terms:
         variables = [a for a in factors(atom) if not from_atom(a).is_extent]
         if len(variables) > 1 or any(not isinstance(a, Var) for a in variables):
+            if t is reindexed(source, t.shape) and is_contiguous(source.shape, strides):  # digits to sizes that nothing ties
+                return Layout(t.shape, contiguous_strides(t.shape), 0)
             return None
         step = math.prod([from_atom(a) for a in factors(atom) if from_atom(a).is_extent], start=k)
         for v in variables:

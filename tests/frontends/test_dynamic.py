@@ -82,7 +82,7 @@ def guards(f: Any, *shapes: tuple[int, ...]) -> list[str]:
         (lambda x: x + 1, [(6, 10)], []),
         (lambda x, y: x + y, [(6, 10), (6, 10)], []),
         (lambda x: x.view(x.shape[0] // 2, -1), [(6, 10)], ["n0 % 2 == 0"]),
-        (lambda x: x.view(2, 3, 10), [(6, 10)], ["n0 == 6", "n1 == 10"]),
+        (lambda x: x.view(2, 3, 10), [(6, 10)], ["n0*n1 == 60", "n0 != 2"]),
         (lambda x: x[:4], [(6, 10)], ["n0 >= 4"]),
         (lambda x: x if x.shape[0] > 5 else x * 2, [(6, 10)], ["n0 >= 6"]),
         (lambda x: x if x.shape[0] == 6 else x * 2, [(6, 10)], ["n0 == 6"]),

@@ -133,7 +133,8 @@ class _Bound:
             rest = self.shape(t.shape[: t.axis] + t.shape[t.axis + 1 :])
             if self.extent(t.body.attr.n) < 2:
                 return self._short_scan(t, rest)
-            return scan(rest, self.expression(t.body), t.k, t.axis)
+            made = self.expression(t.body)  # of a fold with several accumulators the first of them
+            return scan(rest, made.args[0] if made.op == "proj" else made, t.k, t.axis)
         if t.kind == "scatter":
             body = self.expression(t.body)
             at = [self.expression(index(i)) for i in t.indices]

@@ -443,6 +443,8 @@ def _misses(nest: Nest, walks: list[_Walk], out: Traffic, size: float, way: int,
         if level != "l1":
             j = w.loops[0] if w.loops else -1
             crowd = max(1.0, streams_open[j]) ** -STREAMS * min(1.0, TRACKED / max(1.0, followed.get(j, 0.0)))
+        if streams > 1 and run >= PAGE and level != "l3" and w.access.kind == "load":  # pages that the prefetcher starts on anew
+            reach, lost = 0.0, RESTART["l2"] / run * moved
         if reach < PAGE or level == "l1":
             out.restarted += lost
             lost = 0.0

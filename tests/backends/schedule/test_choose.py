@@ -172,9 +172,9 @@ def test_a_matmul_gets_a_register_tile():
     assert 8 <= tile <= 14
 
 
-def test_a_matmul_of_many_pages_reads_a_packed_operand_in_blocks_of_columns():
-    b, product = kernels(whole(w.product(m("a", 1024, 1024), m("b", 1024, 1024))))
-    assert b.tensors[0].shape == (64, 1024, 16)
+def test_a_matmul_of_many_pages_reads_packed_operands_in_blocks_of_columns():
+    a, b, product = kernels(whole(w.product(m("a", 1024, 1024), m("b", 1024, 1024))))
+    assert (a.tensors[0].shape, b.tensors[0].shape) == ((171, 1024, 6), (64, 1024, 16))
     assert b.schedule.order == ((0, 8), (1, None), (0, None), (2, None))
     assert product.schedule.order == ((1, 64), (0, None), (1, None))
 

@@ -126,9 +126,9 @@ def matmul() -> tuple[float, float]:
     product, peak = math.inf, 0.0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(available()) as pool:
         library = _probe(Path(folder))
-        for _ in range(20):
+        for _ in range(300):
             product = min(product, timed(lambda: g(a, b)))
-            seconds = pool.map(lambda _: library.fma_t(ctypes.c_long(20_000)), range(available()))
+            seconds = pool.map(lambda _: library.fma_t(ctypes.c_long(1_000_000)), range(available()))  # as long as the product
             peak = max(peak, sum(2 * library.lanes() / t for t in seconds))
     return 2 * 1024**3 / product / 1e9, peak / 1e9
 

@@ -243,6 +243,14 @@ def test_no_element_beside_a_size(function: Any, shapes: Any) -> None:
         assert np.isnan(g(assay.ones(*shape)).item())
 
 
+def test_the_square_of_a_quotient_is_no_quotient() -> None:
+    def f(x: Any) -> Any:
+        return x if (x.shape[0] // 2) ** 2 > 60 else -x
+
+    g = assay.compile(f, dynamic={"x": {0: assay.Dim("n", 2, 100)}}, backend="reference")
+    assert [g(assay.ones(n))[0].item() for n in (6, 40, 15)] == [-1.0, 1.0, -1.0]
+
+
 def test_each_function_states_its_guards() -> None:
     """A divisor that was positive by a guard of one function is a question of the next one too."""
     for f in (lambda x: x * (100 // (x.shape[0] - 5)), lambda x: x + 100 // (x.shape[0] - 5)):

@@ -385,12 +385,18 @@ def product_interval(factors: Sequence[Factor]) -> tuple[int, int]:
     if lo >= 0:
         top = extreme({tuple(factors): 1}, 1)
         hi = hi if top is None else min(hi, int(bound(top, 1)))
-        for a in factors:
-            if type(a) is Quotient or type(a) is Div:  # (x // c) * c <= x
-                for m, k in polynomial(ix(a.c)).items():
-                    rest = without(tuple(x for x in factors if x is not a), m)
-                    if rest is not None and a.e.lo >= 0 and len(polynomial(ix(a.c))) == 1:
-                        hi = min(hi, multiply(a.e, monomial(rest)).hi // k)
+    for at, a in enumerate(factors):
+        if type(a) is not Quotient and type(a) is not Div:
+            continue
+        (m, k), *others = polynomial(c := ix(a.c)).items()
+        rest = without((*factors[:at], *factors[at + 1 :]), m)  # of a power of a quotient one is taken
+        if rest is None or others:
+            continue
+        if lo >= 0 and a.e.lo >= 0:  # (x // c) * c <= x
+            hi = min(hi, multiply(a.e, monomial(rest)).hi // k)
+        elif lo < 0:  # x - c < (x // c) * c
+            ends = [x * y for x, y in itertools.product((a.e.lo - c.hi + 1, a.e.hi), product_interval(rest))]
+            lo, hi = max(lo, min(ends) // k), min(hi, max(ends) // k)
     return lo, hi
 
 

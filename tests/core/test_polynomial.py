@@ -178,6 +178,24 @@ def test_simplified_expressions_have_the_values_of_the_written_ones() -> None:
     assert seen > 200
 
 
+SMALL, FEW = ix(size("a", 2, 12)), ix(size("b", 2, 5))
+AT = ix(variable(0, SMALL))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("e", [
+    (SMALL // 2) * (SMALL // 2), (SMALL // 2) ** 3, (SMALL // FEW) * (SMALL // FEW), (SMALL // FEW) ** 2 * FEW,
+    (SMALL // FEW) * FEW, (SMALL // FEW) * FEW * FEW, ((AT - 1) // FEW) * FEW, ((AT - 3) // FEW) ** 2 * FEW,
+    ((AT - 3) // FEW) * FEW * SMALL, ((AT - 5) // 3) * (SMALL // 2), ((AT - 3) // FEW) * ((AT + 1) // FEW) * FEW,
+    ((AT - 1) // (SMALL // 2)) * (SMALL // 2),
+], ids=repr)  # fmt: skip
+def test_products_of_quotients_lie_in_their_intervals(e: Ix) -> None:
+    a, b, i = (x.terms[0][0] for x in (SMALL, FEW, AT))
+    values = [evaluate(e, {a: n, b: m, i: k}.__getitem__)
+              for n in range(2, 13) for m in range(2, 6) for k in range(n)]  # fmt: skip
+    assert e.lo <= min(values)
+    assert max(values) <= e.hi
+
+
 def test_what_divides_a_polynomial() -> None:
     assert divides(2, N * (N + 1))
     assert divides(6, N * (N + 1) * (N + 2))

@@ -58,6 +58,7 @@ CASES = [
     case("cumsum", lambda x: x.cumsum(1), (6, 10)),
     case("cummax with its index", lambda x: x.cummax(1), (6, 10)),
     case("view with the sizes in reverse", lambda x: x.view(*x.shape[::-1]).tanh(), (6, 8, 8)),
+    case("pools, rolled", lambda x: F.max_pool1d(x, 2).roll(1, -1) * 2, (6, 10)),
     case("broadcast", lambda x, y: x * y.unsqueeze(1) + 1, (6, 10), (6,)),
     case("bias", lambda x, b: (x + b).tanh(), (6, 10), (10,)),
     case("where", lambda x, y: assay.where(x > y, x, y), (6, 10), (6, 10)),

@@ -238,6 +238,7 @@ class Decisions:
     def __post_init__(self) -> None:
         p = self.program
         self.tensors = p.tensors
+        self.place = {t: k for k, t in enumerate(self.tensors)}
         self.whole = must_realise(p)
         self.readers: dict[T, list[T]] = {t: [] for t in self.tensors}
         for t in self.tensors:
@@ -351,11 +352,11 @@ class Decisions:
         deep = [r for r in t.reads if mode.get(r, KEEP) != KEEP]
         made[t] = lang.rewrite_tensor(t, on_load, lambda x: x) if deep else t
         used: dict[T, int] = {}
-        for r in sorted(deep, key=lambda r: r.id):
+        for r in sorted(deep, key=self.place.__getitem__):  # a row after those that it is filled from
+            used.update(locals_.get(r, ()))
             if mode[r] == LOCAL:
                 used[made[r]] = len(r.shape) - 1
-            used.update(locals_.get(r, ()))
-        locals_[t] = tuple(sorted(used.items(), key=lambda item: item[0].id))
+        locals_[t] = tuple(used.items())
 
     def kernel_seconds(self, t: T, made: dict[T, T], locals_: dict[T, tuple[tuple[T, int], ...]]) -> float:
         if t.kind == "extern":
@@ -471,7 +472,7 @@ class Decisions:
         result = list(groups)
         for a in groups:
             for b in groups:
-                if a.sources[0].id >= b.sources[0].id or self.model.spent > self.limit:
+                if self.place[a.sources[0]] >= self.place[b.sources[0]] or self.model.spent > self.limit:
                     continue
                 left = next((g for g in result if a.sources[0] in g.sources), None)
                 right = next((g for g in result if b.sources[0] in g.sources), None)
@@ -521,7 +522,7 @@ class Decisions:
         owner = {s: g for g in groups for s in g.sources}
         needs = {id(g): {id(owner[r]) for r in self._reads(g) if r in owner and owner[r] is not g} for g in groups}
         done: set[int] = set()
-        waiting = sorted(groups, key=lambda g: min(s.id for s in g.sources))
+        waiting = sorted(groups, key=lambda g: min(self.place[s] for s in g.sources))
         result: list[Group] = []
         while waiting:
             ready = next((g for g in waiting if needs[id(g)] <= done), None)

@@ -103,14 +103,7 @@ class Prices:
 
 def _between(root: E, leaves: frozenset[E]) -> list[E]:
     """The nodes of `root` above `leaves`, arguments before users."""
-    seen: set[E] = set()
-    stack = [root]
-    while stack:
-        x = stack.pop()
-        if x not in seen and x not in leaves:
-            seen.add(x)
-            stack.extend(x.args)
-    return sorted(seen, key=lambda x: x.id)
+    return lang.postorder([] if root in leaves else [root], lambda x: [a for a in x.args if a not in leaves])
 
 
 def live_width(roots: tuple[E, ...], leaves: frozenset[E] = frozenset()) -> int:

@@ -16,7 +16,6 @@ from assay.backends.schedule.prices import FREE, Prices, live_width
 from assay.core import lang
 from assay.core.index import Div, Ix, Var, affine, fresh, ix, values
 from assay.core.lang import LOADS, E, T
-from assay.core.lang.expressions import by_creation
 from assay.core.row import TABLE, Monoid
 
 Lead = dict[T, int]
@@ -187,14 +186,7 @@ class Summary:
 
     def _settle(self, roots: Sequence[E], scope: _Scope) -> list[tuple[int, int, float]]:
         """`_visit` of each root, arguments first: programs are deeper than Python's stack."""
-        seen: set[E] = set()
-        todo = list(roots)
-        while todo:
-            e = todo.pop()
-            if e not in seen:
-                seen.add(e)
-                todo.extend(e.args[: len(e.args) // 2] if e.op == "fold" else e.deps)
-        for e in sorted(seen, key=by_creation):
+        for e in lang.postorder(roots, lambda e: e.args[: len(e.args) // 2] if e.op == "fold" else e.deps):
             self._visit(e, scope)
         return [self._visit(e, scope) for e in roots]
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ NO_VARS: frozenset[Var] = frozenset()
 NO_TENSORS: frozenset[T] = frozenset()
 ids = count()  # one counter for expressions and tensors: creation order is a topological order
 by_creation = attrgetter("id")
+_deps = attrgetter("deps")
+Node = TypeVar("Node")
 _nodes: dict[tuple[Any, ...], E] = {}
 
 
@@ -570,12 +572,27 @@ def bitcast(x: E, dtype: DType | None = None) -> E:
 
 
 def walk(es: Iterable[E]) -> list[E]:
-    """Every node reachable from `es` (through indices and folds too), in creation order: arguments before users."""
-    seen = set(es)
-    stack = list(seen)
-    while stack:
-        for d in stack.pop().deps:
-            if d not in seen:
-                seen.add(d)
-                stack.append(d)
-    return sorted(seen, key=by_creation)
+    """Every node reachable from `es` (through indices and folds too), arguments before users, in the order of the text."""
+    return postorder(es, _deps)
+
+
+def postorder(roots: Iterable[Node], below: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """The roots and all that is below them, each after what is below it, otherwise from first to last.
+
+    The order follows from the roots alone: the kernels of a program do not depend on what the process has done before.
+    """
+    found: dict[Node, None] = {}
+    todo = [*roots]
+    todo.reverse()
+    while todo:
+        node = todo.pop()
+        if node in found:
+            continue
+        waiting = [x for x in below(node) if x not in found]
+        if waiting:
+            todo.append(node)
+            waiting.reverse()
+            todo += waiting
+        else:
+            found[node] = None
+    return list(found)

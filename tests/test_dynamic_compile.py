@@ -251,6 +251,12 @@ def test_the_square_of_a_quotient_is_no_quotient() -> None:
     assert [g(assay.ones(n))[0].item() for n in (6, 40, 15)] == [-1.0, 1.0, -1.0]
 
 
+def test_a_size_is_not_read_off_a_remainder() -> None:
+    """The guard m % 3 - n == -5 makes n an axis of m - 3*(m//3) + 5 elements, of which m = 2, 5, 8 are solutions."""
+    g = assay.compile(lambda x: x * 2 if x.shape[1] % 3 - x.shape[0] == -5 else x, dynamic=True, backend="reference")
+    assert [g(assay.ones(*s))[0, 0].item() for s in ((7, 8), (7, 2), (6, 5), (7, 5))] == [2.0, 2.0, 1.0, 2.0]
+
+
 def test_each_function_states_its_guards() -> None:
     """A divisor that was positive by a guard of one function is a question of the next one too."""
     for f in (lambda x: x * (100 // (x.shape[0] - 5)), lambda x: x + 100 // (x.shape[0] - 5)):

@@ -130,6 +130,8 @@ def _solution(n: int, m: int, known: Mapping[Size, int]) -> tuple[Size, int] | N
     if len(unknown) != 1:
         return None
     (s,) = unknown
+    if any(s in d.e.sizes or (is_symbolic(d.c) and s in d.c.sizes) for d in index_.divisions(n)):
+        return None  # a remainder has the same value at many sizes
     at = [evaluate(n, lambda x, v=v: v if x is s else known[x]) for v in (s.lo, s.lo + 1)]
     step = at[1] - at[0]
     if not step or (m - at[0]) % step:

@@ -546,14 +546,16 @@ class Tensor(Arithmetic):
         """A method from the operator table; it is kept on the class, so that the table is asked once a name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        method = _method(name)
+        from assay.frontends.methods import method_of
+
+        method = method_of(name)
         setattr(Tensor, name, method)
         return method.__get__(self)
 
     def __dir__(self) -> list[str]:
-        from assay.core.operators import OPERATORS
+        from assay.frontends.methods import names
 
-        return sorted({*object.__dir__(self), *(o.base for o in OPERATORS.values() if _takes_self(o))})
+        return sorted({*object.__dir__(self), *names()})
 
 
 TENSOR_TYPES.append(Tensor)
@@ -587,29 +589,3 @@ def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:  # noqa: FBT00
 def wrap(array: np.ndarray) -> Tensor:
     """A handle on an array, which is its storage."""
     return Tensor(Cell(array))
-
-
-def _takes_self(op: Any) -> bool:
-    """Whether x.op(...) makes sense: the first parameter is a tensor, and not the state of a generator."""
-    first = op.params[0] if op.params else None
-    return first is not None and first.type.kind == "Tensor" and not first.type.is_list and first.name != "state"
-
-
-def _method(name: str) -> Callable[..., Any]:
-    from assay.core.operators import OPERATORS
-    from assay.core.operators.registry import canonical
-    from assay.frontends.random import METHODS
-
-    if name in METHODS:
-        return METHODS[name]
-    name = canonical(name)
-    if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
-        from assay.frontends.namespace import unknown
-
-        raise unknown("Tensor has no attribute or operator", name, {o.base for o in OPERATORS.values() if _takes_self(o)})
-
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return dispatch.call(name, (self, *args), kwargs)
-
-    method.__name__ = method.__qualname__ = name
-    return method

@@ -257,6 +257,16 @@ def test_a_size_is_not_read_off_a_remainder() -> None:
     assert [g(assay.ones(*s))[0, 0].item() for s in ((7, 8), (7, 2), (6, 5), (7, 5))] == [2.0, 2.0, 1.0, 2.0]
 
 
+def test_a_guard_that_may_leave_int64_fixes_a_size() -> None:
+    def f(x: Any) -> Any:
+        n, m = x.shape
+        return x * 2 if (m // n) ** 2 == (n - 2) // 3 else -x
+
+    g = assay.compile(f, dynamic=True, backend="reference")
+    for shape in ((6, 9), (7, 2), (5, 6), (5, 11)):
+        assert bits_equal(g(assay.ones(*shape)).numpy(), f(assay.ones(*shape)).numpy())
+
+
 def test_each_function_states_its_guards() -> None:
     """A divisor that was positive by a guard of one function is a question of the next one too."""
     for f in (lambda x: x * (100 // (x.shape[0] - 5)), lambda x: x + 100 // (x.shape[0] - 5)):

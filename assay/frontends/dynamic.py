@@ -173,6 +173,9 @@ def capture_dynamic(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
         if found is None and failure is not None:
             found = next((_fixed(s, hints) for g in assumptions.guards.values() if g.kind == "eq"
                           for s in sorted(g.d.sizes, key=_key)), None)  # fmt: skip
+        if found is None and failure is None:  # a condition that int64 may not hold is asked of fewer sizes
+            found = next((_fixed(s, hints) for g in assumptions.guards.values() if not dt.i64.lo <= g.d.lo <= g.d.hi <= dt.i64.hi
+                          for s in sorted(g.d.sizes, key=_key)), None)  # fmt: skip
         if found is None and failure is not None:
             at = {s.name: n for s, n in hints.items()}
             failure.args = tuple(stated(at, a) if isinstance(a, str) else a for a in failure.args)  # of this call

@@ -4,6 +4,7 @@ index       a simplified index expression has the values of the written one, and
 intervals   the interval of an integer scalar expression holds its values, whatever the inputs
 prover      what is proved holds at every point that satisfies the hypotheses; a refutation has such a point
 validator   a program that was changed at one place, and has other results for it, is not proved equal to its source
+folds       two nests of folds that have other results are not proved equal (audit_folds.py)
 nests       a scheduled program that was made wrong at one place is not proved (audit_nests.py)
 slopes      the column `lin` of a scalar function, against differences
 histories   which results have gradients for which arguments (audit_histories.py)
@@ -394,6 +395,14 @@ def _bits(x: np.ndarray) -> bytes:
     return x.tobytes()
 
 
+def audit_folds(seed: int) -> Contradiction | None:
+    """One pair of nests of folds."""
+    from assay.fuzz.audit_folds import wrong_folds
+
+    found = wrong_folds(seed)
+    return None if found is None else Contradiction("validator", found)
+
+
 def audit_nests(seed: int) -> Contradiction | None:
     """One axis, or one scheduled program, made wrong at one place."""
     from assay.fuzz.audit_nests import wrong_schedule
@@ -429,10 +438,12 @@ def audit_derivatives(seed: int) -> Contradiction | None:
 # what other parts rest on is asked first
 AUDITS: dict[str, Callable[[int], Contradiction | None]] = {
     "index": audit_index, "intervals": audit_intervals, "prover": audit_prover, "validator": audit_validator,
-    "nests": audit_nests, "slopes": audit_slopes, "histories": audit_histories, "derivatives": audit_derivatives,
+    "folds": audit_folds, "nests": audit_nests, "slopes": audit_slopes, "histories": audit_histories,
+    "derivatives": audit_derivatives,
 }  # fmt: skip
 SHARE = {  # questions to each part in a round
-    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "nests": 4, "slopes": 4, "histories": 1, "derivatives": 50,
+    "index": 24, "intervals": 24, "prover": 6, "validator": 1, "folds": 4, "nests": 4, "slopes": 4, "histories": 1,
+    "derivatives": 50,
 }  # fmt: skip
 
 

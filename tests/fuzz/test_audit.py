@@ -8,7 +8,7 @@ import pytest
 from assay.core.operators import Operator
 from assay.core.operators.dependence import through_floats
 from assay.fuzz import audit as audits
-from assay.fuzz import audit_nests
+from assay.fuzz import audit_folds, audit_nests
 from assay.fuzz.audit import AUDITS, audit
 from assay.verify import integers
 from assay.verify.coverage import Coverage
@@ -50,6 +50,11 @@ def test_a_prover_that_guesses_is_seen(monkeypatch: pytest.MonkeyPatch, answer: 
     assert integers.decide is audits.decide
     monkeypatch.setattr(audits, "decide", lambda goal, hypotheses, rlimit: answer)
     assert first("prover", 40) == "prover"
+
+
+def test_nests_that_are_proved_unseen_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_folds, "_proved", lambda source, target: True)
+    assert first("folds", 20) == "validator"
 
 
 def test_a_schedule_that_is_proved_unseen_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

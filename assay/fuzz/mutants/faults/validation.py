@@ -40,6 +40,8 @@ TABLE = (
          ("a kernel need not say what it reads", "hidden = [t for t in loaded - local - step.reads", "hidden = [t for t in loaded - local - loaded"),
          ("a tensor is dead when it is last read", "first[t] <= last[u] and first[u] <= last[t]:", "first[t] < last[u] and first[u] < last[t]:"),
          ("memory is shared by any two tensors", "        open_.append((end, t))\n", "        open_.append((at, t))\n")),
+    *_in("regroup.py",
+         ("a step that reads what a middle loop starts from is that of a flat fold", "own_accumulators(loops[-1], inner", "own_accumulators(loops[0], inner")),
     *_in("context.py",
          ("a condition that is not refuted holds", "        if not holds and decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == \"proved\":\n            return False\n        return None", "        if not holds and decide(Goal(condition=~condition), self.hypotheses, rlimit=self.rlimit).status == \"proved\":\n            return False\n        return True"),
          ("every condition fails that is not proved", "            return True\n        if not holds and decide", "            return True\n        if True or decide")),

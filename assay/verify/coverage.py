@@ -25,8 +25,9 @@ from assay.core.polynomial import nonnegative
 from assay.core.text import domain
 from assay.core.wording import counted
 from assay.verify import verdict
-from assay.verify.equal import STEPS, Answer, Comparator, Mismatch, Pair, States, is_empty
+from assay.verify.equal import STEPS, Comparator, is_empty
 from assay.verify.nests import Axis, LoopNest, Piece, RowBuffer, Scheduled, Stored, written
+from assay.verify.questions import Answer, Mismatch, Pair, States
 from assay.verify.verdict import Verdict
 
 TILES = 1 << 24  # tiles of an axis that are looked at one by one

@@ -27,8 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from assay.core import dtypes as dt
 from assay.core.errors import UserError
@@ -55,6 +54,7 @@ from assay.core.row import MARKS
 from assay.verify.context import Context, constant_of
 from assay.verify.integers import split
 from assay.verify.leaves import leaves, with_leaves
+from assay.verify.questions import EQUAL, Answer, Law, Laws, Lemma, Mismatch, Pair, Question, Rule, States
 from assay.verify.skeleton import form, inputs, skeleton
 from assay.verify.terms import interpreted
 
@@ -62,72 +62,6 @@ WEIGHT = 60_000  # sum over all questions of (hypotheses in force)^2, which make
 STEPS = 200_000  # questions after which the answer is "not proved": a bound that no busy machine changes
 RESTATED = 3  # lets in one another that a condition is traced through
 DEFINED = ("let", "require")
-
-
-@dataclass(frozen=True)
-class Law:
-    """An algebraic law of a scalar function on a type; `exact`: it holds bit for bit there (core/scalar.py, `monoid`)."""
-
-    name: str
-    function: str
-    dtype: str
-    exact: bool
-
-    def __str__(self) -> str:
-        return f"{self.name} of {self.function} on {self.dtype}" + (", bit for bit" if self.exact else "")
-
-
-Laws: TypeAlias = "frozenset[Law]"
-EQUAL: Laws = frozenset()
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """Not proved equal: the two sides where the comparison ended, and why."""
-
-    reason: str
-    a: E | Ix | T | None = None
-    b: E | Ix | T | None = None
-    context: Context | None = None
-
-    def __str__(self) -> str:
-        sides = f": {_short(self.a)} and {_short(self.b)}" if self.a is not None else ""
-        under = self.context.hypotheses if self.context is not None else ()
-        given = f", where {', '.join(sorted(('' if holds else 'not ') + _short(e) for e, holds in under))}" if under else ""
-        return f"{self.reason}{sides}{given}"
-
-
-def _short(e: object) -> str:
-    text = repr(e)
-    return text if len(text) <= 100 else text[:97] + "..."
-
-
-class Pair(NamedTuple):
-    """Is a = b at every point of the context?"""
-
-    a: E
-    b: E
-    context: Context
-
-
-class States(NamedTuple):
-    """Have the two folds the same accumulators before and after each of their steps?"""
-
-    a: E
-    b: E
-
-
-class Lemma(NamedTuple):
-    """Is t[i_order[0], i_order[1], ...] = s[i_0, i_1, ...] at every point?"""
-
-    t: T
-    s: T
-    order: tuple[int, ...]
-
-
-Question: TypeAlias = "Pair | States | Lemma"
-Answer: TypeAlias = "Laws | Mismatch"
-Rule: TypeAlias = "Generator[Question, Answer, Answer]"
 
 
 class Comparator:

@@ -21,19 +21,8 @@ from assay.core.lang import LOADS, E, accumulators, const, own_accumulators, sub
 from assay.core.lang import acc as accumulator
 from assay.core.row import MARKS, TABLE, Monoid
 from assay.verify.context import Context
-from assay.verify.equal import (
-    EQUAL,
-    Answer,
-    Comparator,
-    Law,
-    Laws,
-    Mismatch,
-    Pair,
-    Rule,
-    is_view,
-    loop_variable,
-    steps_at,
-)
+from assay.verify.equal import Comparator, is_view, loop_variable, steps_at
+from assay.verify.questions import EQUAL, Answer, Law, Laws, Mismatch, Pair, Rule
 
 DEEPEST = 64  # folds in one another, of a sum that is regrouped
 LANES = 64  # parts of a fold that may be interleaved

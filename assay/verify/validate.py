@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from assay.core.index import same_shape
 from assay.core.lang import Program, T, is_const, order
 from assay.verify import verdict
-from assay.verify.equal import EQUAL, STEPS, Answer, Comparator, Law, Laws, Lemma, Mismatch, Pair, is_empty
+from assay.verify.equal import STEPS, Comparator, is_empty
+from assay.verify.questions import EQUAL, Answer, Law, Laws, Lemma, Mismatch, Pair
 from assay.verify.verdict import Verdict
 
 

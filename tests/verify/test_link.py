@@ -16,7 +16,7 @@ from assay.backends.plan import Kernel, Plan, Schedule
 from assay.backends.schedule.machine import machine
 from assay.core.parser import parse
 from assay.verify import link
-from assay.verify.equal import Mismatch
+from assay.verify.questions import Mismatch
 from assay.verify.validate import Validation
 
 STEPS = ["drop_slopes", "propagate_indices", "compose_views", "inline", "choose_layout", "schedule", "nest"]

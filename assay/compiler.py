@@ -99,6 +99,10 @@ class Compiled:
         except (TypeError, ValueError):
             self._parameters = None
 
+    def __reduce__(self) -> str:
+        """By name, as a function is: copies of an object that has it have the same one, with what it has compiled."""
+        return self.__qualname__
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or STATE.trace is not None:
             return self._slow(args, kwargs)

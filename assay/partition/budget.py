@@ -102,7 +102,7 @@ def within(joint: Joint, *, saved: int, exact: bool | None = None) -> Partition:
     if saved < least:
         raise UserError(
             f"memory_budget={saved}: at least {least} bytes have to be saved, the inputs {list(c.chosen(fixed))}, which are "
-            f"overwritten after the forward; allow {least} or more, or do not change these inputs"
+            f"overwritten after the forward, as drawing does a generator's state; allow {least} or more, or do not change them"
         )
     if exact is None:
         exact = len(c.tensors) <= EXACT

@@ -1,5 +1,7 @@
 """assay.compile: entries, recompilation, changed and aliased inputs, threads, and what it refuses."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -380,3 +382,21 @@ def test_tuning_times_schedules_and_keeps_the_bits(monkeypatch: pytest.MonkeyPat
 def test_tuning_needs_a_backend_with_schedules() -> None:
     with pytest.raises(assay.UserError, match="times the schedules of backend='cpp'"):
         assay.compile(lambda x: x, backend="reference", tune=True)
+
+
+@assay.compile(backend="reference")
+def twice(x):
+    return x * 2
+
+
+def test_a_compiled_function_is_copied_and_pickled_as_a_function_is() -> None:
+    class Model:
+        step = assay.compile(lambda x: x + 1, backend="reference")
+
+    model = {"step": Model.step, "weights": assay.ones(2)}
+    made = copy.deepcopy(model)
+    assert made["step"] is copy.copy(Model.step) is Model.step
+    assert made["weights"] is not model["weights"]
+    assert pickle.loads(pickle.dumps(twice)) is twice
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(Model.step)

@@ -187,7 +187,7 @@ class Entry:
                     f"{quoted()}  the compiled function calls {called}, whose derivatives are Python: {what}, or call the "
                     "function itself, without assay.compile"
                 )
-        if c.hooks and active(self.operator.fixed, wanted):
+        if c.hooks and active(self.operator, self.operator.fixed, wanted):
             raise Unsupported(
                 f"{quoted_line(c.hooks[0])}\n  this hook (or retain_grad()) is inside of a compiled function, where only a "
                 "backward inside of it calls it; this call is differentiated from outside, as one operator. Call backward() "

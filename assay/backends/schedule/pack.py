@@ -145,9 +145,9 @@ def _operands(body: E) -> dict[E, tuple[Operand, tuple[Ix, ...]]]:
 
 
 def _operand(e: E, element: E) -> Operand:
-    source: T = element.attr[0]
+    source, at = element.attr
     whole = lang.load(source, *map(ix, lang.axes(source.shape)))
-    return Operand(source, lang.substitute(e, {}, lambda t, idx, how: whole))
+    return Operand(source, lang.substitute(e, {}, lambda t, idx, how: whole if (t, idx) == (source, at) else None))
 
 
 def _with(body: E, read: dict[E, E]) -> E:

@@ -202,6 +202,17 @@ def test_a_function_of_an_operand_is_computed_when_it_is_copied():
     assert rectified[2:] == [0]
 
 
+def test_an_operand_that_is_gathered_is_left_where_it_lies():
+    """The position is read too, and is no part of what would be copied."""
+    x, at, y = m("x", 300, 512), input("at", (256,), dt.i64), m("y", 512, 512)
+
+    def element(i, j):
+        return lang.fold(512, lang.const(0.0, dt.f32), lambda acc, k: op("fma", op("exp", x[at[i], k]), y[k, j], acc))
+
+    found = kernels(whole(lang.tensor((256, 512), element)))
+    assert [k.tensors[0].shape for k in found if x in k.tensors[0].reads] == [(256, 512)]
+
+
 @pytest.mark.parametrize("function", [
     lambda v: v, lambda v: op("relu", v), lambda v: op("sub", op("exp", v), v), lambda v: op("add", v, 1.0),
     lambda v: lang.convert(lang.convert(v, dt.f16), dt.f32),

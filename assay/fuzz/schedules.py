@@ -19,6 +19,7 @@ from assay.backends.schedule.cost import Cost
 from assay.backends.schedule.decide import Candidate, assemble
 from assay.backends.schedule.fuse import INLINE, KEEP, LOCAL, Decisions, Group, Model, collapse
 from assay.backends.schedule.machine import DEFAULTS
+from assay.backends.schedule.pack import packed, packings
 from assay.backends.schedule.signature import Local
 from assay.backends.schedule.space import Choice
 from assay.backends.target import Target, host
@@ -33,6 +34,7 @@ LARGE = 128  # values of a body that is scalar code
 WHOLE = 128  # and so many in all kernels of a program of few kernels, which compile quickly
 PRICE = 50  # what a kernel counts for in the work of a search
 CHANGED = 0.4  # of the lets
+PACKED = 0.5  # of the kernels with a fold have copies of operands, where they have any that can be copied
 
 
 def random_schedule(p: Placement, rng: random.Random, target: Target, room: int | None = None) -> Schedule:
@@ -99,8 +101,7 @@ def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
     _decide(decisions, random.Random(number))
     chosen: list[tuple[Group, Candidate | None]] = []
     for g in (g.merged() for g in decisions.groups()):
-        unpriced = Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule())
-        chosen.append((g, Candidate(0.0, g, unpriced) if g.tensors[0].kind != "extern" else None))
+        chosen.append((g, _candidate(g, random.Random(number), target.lanes) if g.tensors[0].kind != "extern" else None))
     program, plan = assemble(program, chosen)
     room = max(ROOM, WHOLE // max(1, len(plan.kernels)))
     facts = _facts(program)
@@ -110,6 +111,24 @@ def random_plan(program: Program, number: int) -> tuple[Program, Plan]:
         made = random_schedule(opened, random.Random(number), target, room)
         kernels.append(replace(k, schedule=made, reason="drawn", placement=opened))
     return program, Plan(tuple(kernels))
+
+
+def _candidate(g: Group, rng: random.Random, lanes: int) -> Candidate:
+    """The group as it is, or with some operands of its folds copied for a register tile."""
+    unpriced = Choice(Cost(0.0, {"arithmetic": 0.0}), Schedule())
+    t, rank = g.tensors[0], len(g.tensors[0].shape)
+    plain = len(g.tensors) == 1 and not g.local and t.kind == "let" and t.body.has_fold and rank > 0
+    if not plain or rng.random() > PACKED:
+        return Candidate(0.0, g, unpriced)
+    vector = rng.randrange(rank)
+    jam = tuple((k, rng.choice((2, 3, lanes))) for k in range(rank) if k != vector and rng.random() < 0.7)
+    tile = Schedule(vector, rng.choice((1, 2)), jam)
+    ways = [*packings(t, tile, lanes)]
+    if not ways:
+        return Candidate(0.0, g, unpriced)
+    operands = rng.choice(ways)
+    copies, _ = packed(t, tile, lanes, operands)
+    return Candidate(0.0, g, unpriced, lanes, tile, operands, (unpriced,) * len(copies))
 
 
 def _facts(program: Program) -> ProvenProgram | None:

@@ -181,10 +181,11 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
                 final[source] = rebuild(t)
             continue  # a reference function is no kernel
         for copy, choice in candidate.copies:
-            final[copy] = rebuild(copy)
-            kernels.append(
-                Kernel((final[copy],), choice.schedule, reason=f"packs an operand: {choice.cost.seconds * 1e6:.1f} us")
-            )
+            made_copy = final[copy] = rebuild(copy)
+            if made_copy not in computed:  # of another group, that reads the same operand in the same tiles
+                computed.add(made_copy)
+                reason = f"packs an operand: {choice.cost.seconds * 1e6:.1f} us"
+                kernels.append(Kernel((made_copy,), choice.schedule, reason=reason))
         local: list[tuple[T, int]] = []
         for t, lead in group.local:
             final[t] = rebuild(t)

@@ -375,3 +375,10 @@ def _fills_rows(computed: tuple[lang.T, ...], local: Local) -> bool:
     except InternalError:  # a row that the tensor does not have
         return False
     return all(v.within <= {a for a in p.axes if a} for v in p.values if v.op == "fill") and illegal(p, Schedule(), 8) is None
+
+
+def test_two_products_share_the_copy_of_their_common_operand():
+    a, b, c = m("a", 1024, 1024), m("b", 1024, 1024), m("c", 1024, 1024)
+    found = kernels(whole(w.product(a, b), w.product(a, c)))
+    assert [k.tensors[0].shape for k in found].count((171, 1024, 6)) == 1
+    assert len({k.computes for k in found}) == len(found) == 5

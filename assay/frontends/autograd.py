@@ -484,6 +484,5 @@ __all__ = [
     "edge_of",
     "is_gone",
     "make_leaf",
-    "reached",
     "twin",
 ]  # fmt: skip

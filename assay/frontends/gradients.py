@@ -60,7 +60,6 @@ def seeds_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> l
 
 
 @source.at_the_users_line
-@source.at_the_users_line
 def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | None = None, create_graph: bool = False,
              inputs: Any = None) -> None:  # fmt: skip
     """leaf.grad += sum of d tensors / d leaf times grad_tensors, for every leaf, or only for those of `inputs`.
@@ -111,7 +110,6 @@ def _edge_of_input(x: Tensor, k: int) -> Edge:
     return edge
 
 
-@source.at_the_users_line
 @source.at_the_users_line
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,  # noqa: FBT001
          create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,  # noqa: FBT001, FBT002

@@ -210,7 +210,7 @@ class Worker(Judge):
 
 
 def _start_method() -> str:
-    """"fork", which imports nothing again, where no other thread of Python could hold a lock; else "spawn"."""
+    """How the child starts: by a fork, which imports nothing again, where no other thread of Python could hold a lock."""
     return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
 

@@ -544,6 +544,5 @@ def _replacing(old: Val, new: Val) -> Callable[[Var | Val], Ix]:
 
 
 __all__ = [
-    "DEFINED", "EQUAL", "Answer", "Comparator", "Law", "Laws", "Lemma", "Mismatch", "Pair", "Rule", "States", "inside",
-    "is_empty", "is_view", "loop_variable", "steps_at",
+    "DEFINED", "Comparator", "inside", "is_empty", "is_view", "loop_variable", "steps_at",
 ]  # fmt: skip

@@ -10,11 +10,13 @@ from assay.core.operators.dependence import through_floats
 from assay.fuzz import audit as audits
 from assay.fuzz import audit_folds, audit_nests
 from assay.fuzz.audit import AUDITS, audit
+from assay.fuzz.audit_histories import CASES
 from assay.verify import integers
 from assay.verify.coverage import Coverage
 from assay.verify.integers import Answer
 
-ROUNDS = {"slopes": (20, 60), "derivatives": (1, 20)}  # of the quick test and of the long one; others (40, 2000)
+ROUNDS = {"slopes": (20, 60), "histories": (len(CASES), len(CASES)), "derivatives": (1, 20)}
+"""Of the quick test and of the long one; others (40, 2000).  The questions of histories are not drawn: one round is all."""
 
 
 @pytest.mark.parametrize("part", AUDITS)

@@ -18,7 +18,7 @@ from assay.core import index as index_
 from assay.core import polynomial
 from assay.core.errors import UserError
 from assay.core.index import Ix, Size, Val, Var, evaluate, is_symbolic, ix, variable
-from assay.core.lang.expressions import E, as_index, const, index, is_const, load, load_or_zero, op, select
+from assay.core.lang.expressions import LOADS, E, as_index, const, index, is_const, load, load_or_zero, op, select
 from assay.core.lang.folds import accumulators, folds, rebuild
 from assay.core.lang.programs import Program, indices, program
 from assay.core.lang.tensors import T, axes, extern, input, let, order, require, scan, scatter
@@ -174,7 +174,7 @@ class _Bound:
             return index_.rewrite(i, atom, lambda s: ix(self.at[s]))
 
         for e in _pending(es):
-            if e.op in ("load", "load_or_zero"):
+            if e.op in LOADS:
                 t, idx = e.attr
                 memo[e] = (load if e.op == "load" else load_or_zero)(self.tensor(t), *map(at, idx))
             elif e.op == "idx":

@@ -79,7 +79,7 @@ class E:
             _shown.depth = depth
 
     def _text(self) -> str:
-        if self.op in ("load", "load_or_zero"):
+        if self.op in LOADS:
             t, idx = self.attr
             return f"{t!r}[{', '.join(map(repr, idx))}]"
         if self.op == "idx":
@@ -152,8 +152,8 @@ class E:
         return op("shr", self, other)
 
 
-STRUCTURAL = frozenset(("const", "load", "load_or_zero", "idx", "acc", "fold", "proj"))
 LOADS = ("load", "load_or_zero")
+STRUCTURAL = frozenset((*LOADS, "const", "idx", "acc", "fold", "proj"))
 _op_code: dict[str, int] = {}
 
 

@@ -132,7 +132,7 @@ def _ways(t: T, schedule: Schedule, lanes: int) -> dict[Operand, Pad | Tile]:
 
 def _operands(body: E) -> dict[E, tuple[Operand, tuple[Ix, ...]]]:
     """The largest parts of the body that are a float function of one element, or are a load, with that element's index."""
-    nodes = lang.walk((body,))
+    nodes = lang.postorder((body,), lambda e: e.args)  # what an index is made of is read where it lies
     of: dict[E, E] = {}  # the load that a node is a function of
     for e in nodes:
         read = {of.get(a) for a in e.args if a.op != "const"}

@@ -377,6 +377,21 @@ def _fills_rows(computed: tuple[lang.T, ...], local: Local) -> bool:
     return all(v.within <= {a for a in p.axes if a} for v in p.values if v.op == "fill") and illegal(p, Schedule(), 8) is None
 
 
+def test_what_a_position_is_computed_from_is_not_copied():
+    """The fold stands inside of an index, where no load is replaced: nothing would read the copy."""
+    x, y = m("x", 24, 40), m("y", 24, 40)
+    zero = lang.const(0.0, dt.f32), lang.const(0, dt.i64)
+
+    def first(i):
+        def step(best, at, k):
+            return op("max", best, x[i, k]), op("select", op("lt", best, x[i, k]), lang.index(k, dt.i64), at)
+
+        return lang.folds(40, zero, step)[1]
+
+    t = lang.tensor((24, 24), lambda i, j: y[j, first(i)])
+    assert [*packings(t, Schedule(vector=1, copies=1, jam=((0, 6),)), 8)] == []
+
+
 def test_two_products_share_the_copy_of_their_common_operand():
     a, b, c = m("a", 1024, 1024), m("b", 1024, 1024), m("c", 1024, 1024)
     found = kernels(whole(w.product(a, b), w.product(a, c)))

@@ -59,13 +59,13 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # noqa: FBT001, FBT002  # fmt: skip
-    """(x - mean) / sqrt(var + eps) * weight + bias along axis 1; in training the running statistics move by `momentum`."""
+    """(x - mean) / sqrt(var + eps) * weight + bias along axis 1; in training the running statistics move, without a history."""
     if not training or running_mean is None or running_var is None:
         return dispatch.call("batch_norm", (input, weight, bias, running_mean, running_var, training, momentum, eps, False), {})
     args = (input, weight, bias, running_mean, running_var, True, momentum, eps)
     out, _, _, mean, var = dispatch.call("_native_batch_norm_legit_functional", args, {})
-    running_mean.copy_(mean)
-    running_var.copy_(var)
+    running_mean.copy_(mean.detach())
+    running_var.copy_(var.detach())
     return out
 
 

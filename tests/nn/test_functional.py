@@ -84,6 +84,22 @@ def test_batch_norm_moves_the_running_statistics_in_training_only() -> None:
     assert var.item() == np.float32(0.5) + np.float32(0.5) * np.float32(4 / 3)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: assay.compile(f, backend="reference")])
+def test_running_statistics_have_no_history(wrap: Callable[[Any], Any]) -> None:
+    mean, var, weight = assay.zeros(2), assay.ones(2), assay.ones(3, 2, requires_grad=True)
+
+    def step(x: Any, weight: Any, mean: Any, var: Any) -> Any:
+        return F.batch_norm(x @ weight, mean, var, training=True).pow(3).sum()
+
+    called = wrap(step)
+    for _ in range(2):  # with a history, the second step would go back through the first
+        called(X[:, :3], weight, mean, var).backward()
+        assert (mean.requires_grad, var.requires_grad) == (False, False)
+    assert mean.abs().sum().item() > 0
+    assay.func.grad(lambda w: step(X[:, :3], w, mean, var))(weight.detach())
+    assert not mean.requires_grad
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

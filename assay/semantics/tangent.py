@@ -24,7 +24,7 @@ from assay.core.lang import (
     fold_results,
     let,
     load,
-    load_or_zero,
+    load_as,
     open_fold,
     order,
     scan,
@@ -133,7 +133,7 @@ class _Tangents:
             if e.op in LOADS:
                 t, idx = e.attr
                 d = self._of[t]
-                loaded = None if d is None else (load if e.op == "load" else load_or_zero)(d, *idx)
+                loaded = None if d is None else load_as(e.op, d, *idx)
                 found[e] = None if loaded is None else convert(loaded, compute_dtype(e.dtype))
             elif e.op == "acc":
                 found[e] = accumulators.get(e)

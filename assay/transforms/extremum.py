@@ -22,8 +22,7 @@ from assay.core.lang import (
     folds,
     index,
     is_const,
-    load,
-    load_or_zero,
+    load_as,
     op,
     open_fold,
     own_accumulators,
@@ -62,7 +61,7 @@ def extremum(node: E, c: Cotangent, frame: Frame, emit: Emit) -> Given | None:
         t, _ = e.attr
         moved = substitute_all(tuple(map(index, e.attr[1])), there)
         value, *guards = substitute_all((given.value, *given.guards), there)
-        read = (load if e.op == "load" else load_or_zero)(t, *moved)
+        read = load_as(e.op, t, *moved)
         emit(read, Cotangent((), value).under(*guards), tuple(v for v in scope if v not in there))
     return []
 

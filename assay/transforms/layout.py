@@ -13,8 +13,7 @@ from assay.core.lang import (
     T,
     axes,
     bodies,
-    load,
-    load_or_zero,
+    load_as,
     order,
     program,
     rewrite_tensor,
@@ -68,7 +67,7 @@ def _with_last_axis(p: Program, last: dict[T, int]) -> Program:
         if made is t and t not in last:
             return None
         where = permuted(idx, last[t]) if t in last else idx
-        return (load if how == "load" else load_or_zero)(made, *where)
+        return load_as(how, made, *where)
 
     for t in order(p.roots):
         made = rewrite_tensor(t, on_load, new.__getitem__)

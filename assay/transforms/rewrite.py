@@ -13,8 +13,7 @@ from assay.core.lang import (
     axes,
     const,
     index,
-    load,
-    load_or_zero,
+    load_as,
     op,
     order,
     program,
@@ -51,7 +50,7 @@ def rewrite(p: Program, *, inlined: Callable[[T, T], bool], replace: Callable[[T
         made = new[t]
         if t in gone:
             return inline_load(made, idx, how)
-        return None if made is t else (load if how == "load" else load_or_zero)(made, *idx)
+        return None if made is t else load_as(how, made, *idx)
 
     for t in order(p.roots):
         touched = any(r in gone or new[r] is not r for r in t.reads)
@@ -92,7 +91,7 @@ def put_for(tensors: Sequence[T], given: Mapping[T, T]) -> list[T]:
     new = dict(given)
 
     def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E:
-        return (load if how == "load" else load_or_zero)(new[t], *idx)
+        return load_as(how, new[t], *idx)
 
     todo = [(t, False) for t in reversed(tensors)]
     while todo:

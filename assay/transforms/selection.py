@@ -23,8 +23,7 @@ from assay.core.lang import (
     const,
     fold_results,
     index,
-    load,
-    load_or_zero,
+    load_as,
     op,
     own_accumulators,
     proj,
@@ -216,7 +215,7 @@ def _emitted(note: Note, found: Sequence[E], scope: tuple[Var, ...], emit: Emit)
     for e, c, around in take.emitted:
         t, at = e.attr
         moved = then([index(i) for i in at])
-        emit((load if e.op == "load" else load_or_zero)(t, *moved), cotangent(c), tuple(w for w in around if w is not take.f.v))
+        emit(load_as(e.op, t, *moved), cotangent(c), tuple(w for w in around if w is not take.f.v))
     return [(e, cotangent(c)) for e, c in take.outer]
 
 
@@ -236,7 +235,7 @@ def replaced_nodes(es: Sequence[E], known: Mapping[E, E]) -> tuple[E, ...]:
             made[e] = index(moved(e.attr), e.dtype)
         elif e.op in LOADS:
             t, at = e.attr
-            made[e] = (load if e.op == "load" else load_or_zero)(t, *map(moved, at))
+            made[e] = load_as(e.op, t, *map(moved, at))
         else:
             made[e] = rebuild(e, tuple(made.get(a, a) for a in e.args))
     return tuple(made.get(e, e) for e in es)

@@ -164,9 +164,7 @@ def assemble(program: Program, chosen: list[tuple[Group, Candidate | None]], log
 
     def on_load(source: T, idx: tuple[Ix, ...], how: str) -> E | None:
         made = final.get(source)
-        return (
-            (lang.load if how == "load" else lang.load_or_zero)(made, *idx) if made is not None and made is not source else None
-        )
+        return lang.load_as(how, made, *idx) if made is not None and made is not source else None
 
     def rebuild(t: T) -> T:
         if not any(final.get(r, r) is not r for r in t.reads):

@@ -346,7 +346,7 @@ class Decisions:
             if m == INLINE:
                 return inline_load(made[source], idx, how)
             if m == LOCAL:
-                return (lang.load if how == "load" else lang.load_or_zero)(made[source], *idx)
+                return lang.load_as(how, made[source], *idx)
             return None
 
         deep = [r for r in t.reads if mode.get(r, KEEP) != KEEP]

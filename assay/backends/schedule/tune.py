@@ -83,7 +83,7 @@ def alone(group: Group, candidate: Candidate) -> tuple[Program, Plan]:
     def on_load(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
         if t in copies or t in inside:
             return None
-        return (lang.load if how == "load" else lang.load_or_zero)(stand_in(t), *idx)
+        return lang.load_as(how, stand_in(t), *idx)
 
     def moved(t: T) -> T:
         return lang.rewrite_tensor(t, on_load, lambda x: x)
@@ -93,7 +93,7 @@ def alone(group: Group, candidate: Candidate) -> tuple[Program, Plan]:
 
     def rename(t: T, idx: tuple[Ix, ...], how: str) -> E | None:
         made = new.get(t)
-        return (lang.load if how == "load" else lang.load_or_zero)(made, *idx) if made is not None and made is not t else None
+        return lang.load_as(how, made, *idx) if made is not None and made is not t else None
 
     for t in sorted(new, key=lambda t: t.id):
         new[t] = lang.rewrite_tensor(new[t], rename, lambda x: x)

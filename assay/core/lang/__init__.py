@@ -34,6 +34,7 @@ from assay.core.lang.expressions import (
     index,
     is_const,
     load,
+    load_as,
     load_or_zero,
     op,
     postorder,
@@ -77,8 +78,8 @@ from assay.core.lang.tensors import (
 __all__ = [
     "LOADS", "E", "Environment", "Index", "Ix", "Number", "OnLoad", "Operand", "Program", "T", "Var", "acc", "accumulators",
     "affine", "apply_row", "as_index", "axes", "bind", "bind_tensors", "bitcast", "bodies", "close_fold", "const", "const_bits",
-    "constant_value", "convert", "exactly", "expand", "extern", "fold", "fold_results", "folds", "index", "input",
-    "is_const", "let", "load", "load_or_zero", "op", "open_fold", "order", "own_accumulators", "postorder", "program", "proj",
+    "constant_value", "convert", "exactly", "expand", "extern", "fold", "fold_results", "folds", "index", "input", "is_const",
+    "let", "load", "load_as", "load_or_zero", "op", "open_fold", "order", "own_accumulators", "postorder", "program", "proj",
     "reading_order", "rebuild", "recorded_requires", "require", "requires", "rewrite_tensor", "scan", "scatter", "select",
     "size_of", "substitute", "substitute_all", "tensor", "walk",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from assay.core import index as index_
 from assay.core import polynomial
 from assay.core.errors import UserError
 from assay.core.index import Ix, Size, Val, Var, evaluate, is_symbolic, ix, variable
-from assay.core.lang.expressions import LOADS, E, as_index, const, index, is_const, load, load_or_zero, op, select
+from assay.core.lang.expressions import LOADS, E, as_index, const, index, is_const, load_as, op, select
 from assay.core.lang.folds import accumulators, folds, rebuild
 from assay.core.lang.programs import Program, indices, program
 from assay.core.lang.tensors import T, axes, extern, input, let, order, require, scan, scatter
@@ -176,7 +176,7 @@ class _Bound:
         for e in _pending(es):
             if e.op in LOADS:
                 t, idx = e.attr
-                memo[e] = (load if e.op == "load" else load_or_zero)(self.tensor(t), *map(at, idx))
+                memo[e] = load_as(e.op, self.tensor(t), *map(at, idx))
             elif e.op == "idx":
                 memo[e] = index(at(e.attr), e.dtype)
             elif e.op == "convert" and e.args[0].op == "idx" and e.args[0].attr.is_extent:

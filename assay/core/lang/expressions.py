@@ -414,6 +414,11 @@ def load_or_zero(t: T, *indices: Index) -> E:
     return _load("load" if inside else "load_or_zero", t, idx)
 
 
+def load_as(how: str, t: T, *indices: Index) -> E:
+    """The load of t that `how` names, one of LOADS: a rewriting reads another tensor, or elsewhere, in the way of before."""
+    return load(t, *indices) if how == "load" else load_or_zero(t, *indices)
+
+
 def _load(op_: str, t: T, indices: tuple[Index, ...]) -> E:
     idx = tuple([i if type(i) is Ix else as_index(i) for i in indices])
     if len(idx) != len(t.shape):

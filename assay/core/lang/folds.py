@@ -20,8 +20,7 @@ from assay.core.lang.expressions import (
     by_creation,
     convert,
     index,
-    load,
-    load_or_zero,
+    load_as,
     make_node,
     union,
 )
@@ -267,7 +266,7 @@ def substitute_all(es: tuple[E, ...], env: Environment, on_load: OnLoad | None =
             t, idx = e.attr
             idx = indices(idx)
             replaced = on_load(t, idx, e.op) if on_load is not None else None
-            memo[e] = replaced if replaced is not None else (load if e.op == "load" else load_or_zero)(t, *idx)
+            memo[e] = replaced if replaced is not None else load_as(e.op, t, *idx)
         elif e.op == "idx":
             memo[e] = index(indices((e.attr,))[0], e.dtype)
         elif e.op == "acc":

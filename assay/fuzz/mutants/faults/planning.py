@@ -14,7 +14,7 @@ TABLE = (
          ("a merged group writes the memory of another shape", "return Group(made, self.sources, (), self.tensors)", "return Group(made, self.sources, (), made)"),
          ("a row buffer is asked for rows that its tensor lacks", "all(0 <= i.lo and i.hi < n and i.free <= known for", "all(i.free <= known for"),
          ("a row buffer is filled inside a fold", "i.hi < n and i.free <= known for", "i.hi < n for"),
-         ("a guarded read of a row buffer loses its guard", '(lang.load if how == "load" else lang.load_or_zero)(made[source], *idx)\n            return None', "lang.load(made[source], *idx)\n            return None"),
+         ("a guarded read of a row buffer loses its guard", 'lang.load_as(how, made[source], *idx)\n            return None', "lang.load(made[source], *idx)\n            return None"),
          ("an inlined let is read at reversed indices", "return inline_load(made[source], idx, how)", "return inline_load(made[source], idx[::-1] if len(set(source.shape)) == 1 else idx, how)"),
          ("a row buffer has one leading index too few", "used[made[r]] = len(r.shape) - 1", "used[made[r]] = max(0, len(r.shape) - 2)")),
     *_in("decide.py",

@@ -25,6 +25,8 @@ def method_of(name: str) -> Callable[..., Any]:
     """The method called `name`.  Raises UnknownName with the nearest names."""
     if name in random.METHODS:
         return random.METHODS[name]
+    if name in namespace.CALLED:
+        return namespace.CALLED[name]
     name = canonical(name)
     if not any(o.base == name and _takes_self(o) for o in OPERATORS.values()):
         raise namespace.unknown("Tensor has no attribute or operator", name, names())

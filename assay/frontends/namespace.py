@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from assay.core.errors import UnknownName, UserError
+from assay.core.errors import UnknownName, Unsupported, UserError
 from assay.core.operators import OPERATORS
 from assay.core.operators.registry import canonical
 from assay.frontends import dispatch, random, source
@@ -13,14 +13,28 @@ from assay.frontends import dispatch, random, source
 _HERE = {"device": ("cpu", None), "layout": (None,), "pin_memory": (False, None), "memory_format": (None,)}
 
 
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:  # noqa: FBT001, FBT002
+    """(sum |x|**p)**(1/p) of all elements, or over `dim`; "fro" is p = 2.  Raises Unsupported for "nuc"."""
+    if p == "nuc":
+        raise source.located(Unsupported('norm(p="nuc") needs singular values, which are not there; a number or "fro" is'))
+    p = 2 if p in (None, "fro") else p
+    if dim is None and not keepdim and dtype is None:
+        return dispatch.call("norm", (input, p), {})
+    return dispatch.call("linalg_vector_norm", (input, p, dim, keepdim), {"dtype": dtype})
+
+
+CALLED: dict[str, Callable[..., Any]] = {"norm": norm}
+"""Functions, and methods, whose signature in PyTorch is that of no overload."""
+
+
 def function(name: str) -> Callable[..., Any]:
     """The function `name`: an operator whose overload the arguments decide, or a random one with its generator.
 
     Raises UnknownName with the nearest names.
     """
-    drawn = random.FUNCTIONS.get(name)
-    if drawn is not None:
-        return drawn
+    written = random.FUNCTIONS.get(name) or CALLED.get(name)
+    if written is not None:
+        return written
     name = canonical(name)
     if not any(op.base == name for op in OPERATORS.values()):
         raise unknown("module 'assay' has no attribute", name, names())
@@ -41,6 +55,7 @@ _INSTEAD = {
     "func.jacrev": "assay.func.jacobian takes the mode that needs fewer passes",
     "func.vmap": "there is no vmap: write the batch axis, or stack the results of a loop",
     "jit": "assay.compile(f) compiles a function",
+    "linalg": "norms are assay.linalg_vector_norm and x.norm(p, dim); there are no decompositions",
     "load": "there is no file format: assay.from_numpy(np.load(file))",
     "nn.": "layers are functions of their weights (assay.nn.functional.linear(x, w, b)), a model is any function; tensors "
            "that it finds in attributes of an object are its inputs too (docs/tensors.md, examples/digits/model.py)",

@@ -365,3 +365,29 @@ def test_functions_of_numpy_compute_of_arrays() -> None:
     assert [np.dot(t, t), np.concatenate([t, t]).tolist(), np.array_equal(t, t)] == [10.0, [1.0, 3.0, 1.0, 3.0], True]
     with pytest.raises(assay.UserError, match=r"sum\(f32\[2\], dim=int 0, out=None\): no overload"):
         np.vectorize(lambda k: t.sum(axis=0, out=None))(0)  # the user's own call, inside of one of numpy's
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        (lambda x: x.norm(), 5.0),
+        (lambda x: x.norm("fro"), 5.0),
+        (lambda x: x.norm(1), 7.0),
+        (lambda x: x.norm(dim=-1), [3.0, 4.0]),
+        (lambda x: x.norm(2, 1, True), [[3.0], [4.0]]),
+        (lambda x: assay.norm(x, dim=0, p=1), [3.0, 4.0]),
+        (lambda x: x.norm(keepdim=True), [[5.0]]),
+        (lambda x: x.norm(dim=(0, 1), dtype=assay.float64), 5.0),
+    ],
+)
+def test_norm_is_called_as_in_torch(call: Any, want: Any) -> None:
+    x = assay.tensor([[3.0, 0.0], [0.0, -4.0]])
+    assert call(x).tolist() == want
+    assert assay.compile(call, backend="reference")(x).tolist() == want
+
+
+def test_norms_that_are_not_there() -> None:
+    with pytest.raises(assay.Unsupported, match="nuc"):
+        assay.ones(2, 2).norm("nuc")
+    with pytest.raises(AttributeError, match="linalg_vector_norm"):
+        assay.linalg  # noqa: B018

@@ -119,7 +119,8 @@ def _worse(fact: str, a: Any, b: Any) -> bool:
 
 def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False,
              backend: str = "cpp") -> tuple[int, list[Difference], int]:  # fmt: skip
-    """(exit code, differences, number of cases).  With `accept` the baseline is rewritten and nothing fails.
+    """(exit code, differences, number of cases).  With `accept` the baseline is rewritten and nothing fails; the differences
+    are then the cases that cannot be run, which are accepted as such.
 
     Exit code 1 for any difference, NOTHING_RAN where there is no case.  Raises UserError where the baseline is missing
     or damaged, Unsupported where the backend needs a compiler that is not there.
@@ -132,13 +133,14 @@ def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False,
     if accept:
         baseline.parent.mkdir(parents=True, exist_ok=True)
         baseline.write_text(json.dumps(after, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        return OK, [], len(after)
+        found = differences({case: {} for case in after}, after)
+        return OK, [d for d in found if d.fact == "error"], len(after)
     if not baseline.is_file():
         raise UserError(f"no baseline {baseline}; make it with: assay gate ... --accept, and commit it")
     try:
         before = json.loads(baseline.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise UserError(f"the baseline {baseline} is not JSON: {error}") from None
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise UserError(f"the baseline {baseline} is not JSON: {error}; restore it, or make it again with --accept") from None
     if not isinstance(before, dict) or not all(isinstance(facts_, dict) for facts_ in before.values()):
         raise UserError(f"the baseline {baseline} is not a JSON object of cases; make it again with --accept")
     found = differences(before, after)

@@ -522,3 +522,52 @@ def test_explain_shows_the_gradient_of_what_requires_one() -> None:
     assert {"results and gradients", "saved for the backward", "backward"} <= set(titles)
     w.requires_grad_(False)
     assert "backward" not in [title for title, _ in assay.explain(loss, assay.ones(4, 2)).sections]
+
+
+# ------------------------------------------------------------------------------------------------ one object, whoever prints
+
+
+def test_the_object_stands_alone_where_the_users_code_prints(tmp_path: Path) -> None:
+    path = tmp_path / "talks.py"
+    path.write_text("print('imported')\ndef f(x):\n    print('traced')\n    return -x\n")
+    code, out, err = call("prove", f"{path}:f", "--arg", "f32[3]", "--json")
+    assert (code, json.loads(out)["verdict"], err) == (0, "PROVED", "imported\ntraced\n")
+    assert call("prove", f"{path}:f", "--arg", "f32[3]")[1].startswith("imported\ntraced\nproved")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("import sys\ndef f(x):\n    sys.exit(3)\n", "SystemExit(3)\n  {}:3: sys.exit(3)"),
+    ("raise SystemExit\n", "SystemExit(None)\n  {}:1: raise SystemExit"),
+])  # fmt: skip
+def test_a_target_that_ends_the_process_is_said(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "ends.py"
+    path.write_text(text)
+    found = said("prove", f"{path}:f", "--arg", "f32[3]")
+    assert (found["exit_code"], found["error"]) == (2, "the target ended the process: " + words.format(path))
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("run", "CASE", "--seed", "-1"), "--seed"),
+        (("check", "CASE", "--inputs", "-1"), "--inputs"),
+        (("fuzz", "--count", "-1"), "--count"),
+        (("fuzz", "--operators", "0"), "--operators"),
+        (("bench", "--rounds", "0"), "--rounds"),
+        (("bench", "--threads", "0"), "--threads"),
+        (("mutants", "--jobs", "0"), "--jobs"),
+        (("run", "CASE", "--nope"), "--nope"),
+        (("nosuch",), "nosuch"),
+        (("fuzz", "--save", "CASE"), "this is a file; give a folder"),  # said before a campaign, not at its first finding
+        (("check", "CASE", "--save", "CASE"), "this is a file; give a folder"),
+    ],
+)
+def test_an_option_that_is_wrong_is_said_by_an_object_too(case: str, args: tuple[str, ...], words: str) -> None:
+    args = tuple(case if a == "CASE" else a for a in args)
+    code, out, err = call(*args)
+    assert (code, out, words in err, "Traceback" in err) == (2, "", True, False)
+    assert words in said(*args)["error"]
+
+
+def test_help_keeps_what_stands_in_brackets() -> None:
+    assert "--arg 'x_ptr=f32[n]'" in call("prove", "--help")[1]

@@ -74,6 +74,8 @@ def test_a_case_that_does_not_parse_is_a_fact(corpus: Path, tmp_path: Path) -> N
     code, found, _ = gate.run_gate([corpus], baseline, backend="reference")
     assert code == 1
     assert any(d.fact == "verdict" and d.after == "UserError" and d.worse for d in found)
+    code, found, _ = gate.run_gate([corpus], baseline, accept=True, backend="reference")
+    assert (code, [(d.case, d.fact, d.worse) for d in found]) == (0, [("lookup.assay", "error", True)])  # accepted, and said
 
 
 def test_no_case_no_baseline_no_json(corpus: Path, tmp_path: Path) -> None:
@@ -83,6 +85,9 @@ def test_no_case_no_baseline_no_json(corpus: Path, tmp_path: Path) -> None:
         gate.run_gate([corpus], tmp_path / "gate.json", backend="reference")
     (tmp_path / "gate.json").write_text("{")
     with pytest.raises(UserError, match=r"the baseline .*gate\.json is not JSON"):
+        gate.run_gate([corpus], tmp_path / "gate.json", backend="reference")
+    (tmp_path / "gate.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(UserError, match=r"gate\.json is not JSON: 'utf-8' codec .*; restore it, or make it again with --accept"):
         gate.run_gate([corpus], tmp_path / "gate.json", backend="reference")
     (tmp_path / "gate.json").write_text("[1]")
     with pytest.raises(UserError, match=r"the baseline .*gate\.json is not a JSON object of cases"):

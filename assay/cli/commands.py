@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli.output import emit, guarded
+from assay.cli.output import Commands, emit, guarded
 from assay.cli.target import kernel_target, load_target, program_inputs
 from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.wording import counted
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
+    cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="A reference tensor compiler that proves its own work, and compares every stage of a compile bit for bit.\n\n"
          "A target is [bold]file.py:function[/bold] with one --arg for each argument, or a [bold].assay[/bold] program. "
          "Every command takes --json.\n\n"
@@ -30,7 +30,7 @@ Args = Annotated[
     typer.Option("--arg", help="An argument: f32[64,128], i64[5]=0..9 (drawn in this range, which proofs do not rely on), "
                                "f32[3]=0.5, or a Python literal."),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Stage = Annotated[
     str, typer.Option("--stage", help="graph, lower, the name of a pass (see `assay passes`), final, searched, scheduled, "
@@ -39,10 +39,16 @@ Stage = Annotated[
 Grid = Annotated[str, typer.Option("--grid", help="Of a kernel: its programs, such as 'cdiv(n, BLOCK)' or '(M, cdiv(N, 64))'.")]
 Assume = Annotated[list[str], typer.Option("--assume", help="Of a kernel: a condition on its sizes, such as 'n % 16 == 0'.")]
 ForAllSizes = Annotated[bool, typer.Option("--dynamic", help="For all sizes of the arguments, with the guards that this needs.")]
-Inputs = Annotated[int, typer.Option("--inputs", help="How many drawn inputs.")]
+Inputs = Annotated[int, typer.Option("--inputs", min=0, help="How many drawn inputs.")]
 SaveCase = Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Folder for a failing case.")]
 Explained = Annotated[bool, typer.Option("--explain", help="Each link of the chain with what its verdict rests on.")]
 Backend = Annotated[str, typer.Option("--backend", help="cpp or reference.")]
+
+
+def _folder(save: Path | None) -> None:
+    """Raises UserError where what is found later could not be written: said before the work, not after it."""
+    if save is not None and save.exists() and not save.is_dir():
+        raise UserError(f"--save {save}: this is a file; give a folder (it is made if there is none)")
 
 
 def _version(value: bool) -> None:
@@ -123,6 +129,7 @@ def check(target: TargetArgument, arg: Args = [], inputs: Inputs = 10, backend: 
         from assay.examine import check as check_
         from assay.verify.chain import chain_text
 
+        _folder(save)
         found = load_target(target, arg, seed)
         report = check_(found.subject, *found.args, backend=backend, inputs=inputs, seed=seed)
         text, data = chain_text(report) if explained else str(report), report.to_json()
@@ -154,7 +161,7 @@ def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_ce
     `assay prove DIR --recheck` replay them with the second solver.
 
     A kernel under @triton.jit is read from its source (neither triton nor a GPU is needed), for all programs, sizes and inputs:
-    `assay prove kernel.py:add --grid 'cdiv(n, BLOCK)' --arg 'x_ptr=f32[n]' --arg n=1..2**30 --arg BLOCK=1024`.
+    `assay prove kernel.py:add --grid 'cdiv(n, BLOCK)' --arg 'x_ptr=f32\\[n]' --arg n=1..2**30 --arg BLOCK=1024`.
     """
 
     def command() -> int:
@@ -188,8 +195,8 @@ def prove(target: TargetArgument, saved: SavedIn = None, arg: Args = [], save_ce
     guarded(command, as_json=json)
 
 
-Count = Annotated[int, typer.Option("--count", help="How many programs.")]
-Most = Annotated[int, typer.Option("--operators", help="Most operators of a program.")]
+Count = Annotated[int, typer.Option("--count", min=0, help="How many programs.")]
+Most = Annotated[int, typer.Option("--operators", min=1, help="Most operators of a program.")]
 Findings = Annotated[Path, typer.Option("--save", help="Folder for findings.")]
 Cases = Annotated[list[Path], typer.Argument(metavar="CASE...", help=".assay files, or folders of them.")]
 Baseline = Annotated[Path, typer.Option("--baseline", help="The committed facts.")]
@@ -207,6 +214,7 @@ def fuzz(count: Count = 200, seed: Seed = 0, operators: Most = 12, backend: Back
 
         from assay.fuzz.campaign import Result, run_campaign
 
+        _folder(save)
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:
@@ -271,8 +279,8 @@ def gate(cases: Cases, baseline: Baseline = Path("gate.json"), accept: Accept = 
 
 Rows = Annotated[str, typer.Option("--rows", help="Only rows whose name contains this.")]
 Peers = Annotated[str, typer.Option("--peers", help="Peers to run beside, if installed.")]
-Threads = Annotated[int, typer.Option("--threads", help="Threads of every contestant.")]
-Rounds = Annotated[int, typer.Option("--rounds", help="Interleaved rounds; medians are shown.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of every contestant.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds; medians are shown.")]
 
 
 @app.command()
@@ -318,8 +326,8 @@ def bench(rows: Rows = "", peers: Peers = "torch,inductor,jax", threads: Threads
 
 
 Words = Annotated[list[str], typer.Argument(metavar="[WORD]...", help="Only mutants with one of these in name, part or file.")]
-Programs = Annotated[int, typer.Option("--programs", help="Random programs a mutant may survive before it counts as missed.")]
-Jobs = Annotated[int, typer.Option("--jobs", help="Mutants at once, each in a process of its own.")]
+Programs = Annotated[int, typer.Option("--programs", min=0, help="Random programs that a mutant may survive; then it is missed.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Mutants at once, each in a process of its own.")]
 MutantCases = Annotated[list[Path], typer.Option("--corpus", help="Cases (files or folders) that every mutant is run on too.")]
 Record = Annotated[Path, typer.Option("--record", help="Where outcomes are kept: a killed run goes on from there.")]
 

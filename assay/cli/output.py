@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 import typer
+import typer.core
 
 from assay.core.errors import InternalError, Unsound, Unsupported, UserError
 from assay.semantics.failure import RequireError
@@ -18,12 +21,27 @@ from assay.verify.verdict import INTERNAL, INTERRUPTED, USAGE
 
 UNSUPPORTED_CODE, REFUTED_CODE = 5, 1
 _PACKAGE = Path(__file__).parent.parent
+_objects: ContextVar[TextIO | None] = ContextVar("objects", default=None)  # where the object goes while the user's code may print
+_UsageError: Any = typer.BadParameter.__bases__[0]  # click's, which some versions of typer hold a copy of
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands; with --json, an option that is wrong is said by an object too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        as_json = "--json" in ctx.args
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            if not as_json:
+                raise
+            raise typer.Exit(_failed(error.format_message(), "USAGE", USAGE, as_json=True)) from None
 
 
 def emit(text: str | Callable[[], None], data: dict[str, Any], *, as_json: bool) -> int:
     """Print the object, or the text (a function prints itself); returns data["exit_code"]."""
     if as_json:
-        sys.stdout.write(json.dumps(data, default=str) + "\n")
+        _print_object(data)
     elif callable(text):
         text()
     else:
@@ -32,8 +50,21 @@ def emit(text: str | Callable[[], None], data: dict[str, Any], *, as_json: bool)
 
 
 def guarded(command: Callable[[], int], *, as_json: bool) -> NoReturn:
-    """Run the command and leave with its exit code; what it raises becomes a message and the code of whose fault it is."""
-    raise typer.Exit(_code(command, as_json=as_json))
+    """Run the command and leave with its exit code; what it raises becomes a message and the code of whose fault it is.
+
+    With --json the object stands alone on stdout: what the user's code prints goes to stderr.
+    """
+    token = _objects.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            code = _code(command, as_json=as_json)
+    finally:
+        _objects.reset(token)
+    raise typer.Exit(code)
+
+
+def _print_object(data: dict[str, Any]) -> None:
+    (_objects.get() or sys.stdout).write(json.dumps(data, default=str) + "\n")
 
 
 def _code(command: Callable[[], int], *, as_json: bool) -> int:
@@ -53,6 +84,10 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(f"{kind}: {error}{notes}", "USAGE", USAGE, as_json=as_json)
     except InternalError as error:
         return _failed(f"internal error: {error}", "INTERNAL", INTERNAL, as_json=as_json)
+    except SystemExit as error:  # the user's code ends the process: a command would end without a word, by a code of its own
+        where = _users_line(error)
+        at = f"\n  {where.filename}:{where.lineno}: {where.line}" if where is not None else ""
+        return _failed(f"the target ended the process: SystemExit({error.code!r}){at}", "USAGE", USAGE, as_json=as_json)
     except Exception as error:
         where = _users_line(error)
         if where is not None:
@@ -63,21 +98,21 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(f"internal error\n{traceback.format_exc()}", "INTERNAL", INTERNAL, as_json=as_json)
 
 
-def _users_line(error: Exception) -> traceback.FrameSummary | None:
+def _users_line(error: BaseException) -> traceback.FrameSummary | None:
     """The line of the user's file that raised, or None where it was ours (or a library's that we called)."""
     libraries = (Path(np.__file__).parent.parent, Path(traceback.__file__).parent)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(_PACKAGE):
             return None
-        if not any(path.is_relative_to(folder) for folder in libraries):
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in libraries):  # no file: compiled or frozen code
             return frame
     return None
 
 
 def _failed(message: str, verdict: str, code: int, *, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(json.dumps({"verdict": verdict, "exit_code": code, "error": message}) + "\n")
+        _print_object({"verdict": verdict, "exit_code": code, "error": message})
     else:
         sys.stderr.write(f"assay: {message}\n")
     return code

@@ -50,16 +50,22 @@ def function(name: str) -> Callable[..., Any]:
 
 
 _INSTEAD = {
+    "bincount": "its length depends on the data: zeros(n, dtype=int64).index_add(0, x, ones_like(x)) counts to n",
+    "cdist": "(x.unsqueeze(-2) - y.unsqueeze(-3)).norm(dim=-1) are the distances",
     "cuda": "tensors live in the memory of the CPU: leave it out",
+    "diff": "x[1:] - x[:-1] are the differences",
+    "finfo": "numpy has the limits: float(np.finfo(np.float32).min)",
     "func.functional_call": "a function takes its weights as arguments: grad(f)(weights, x)",
     "func.jacrev": "assay.func.jacobian takes the mode that needs fewer passes",
     "func.vmap": "there is no vmap: write the batch axis, or stack the results of a loop",
     "jit": "assay.compile(f) compiles a function",
+    **dict.fromkeys(("cholesky", "det", "inverse", "logdet"), "there are no decompositions; small sizes can be written out"),
     "linalg": "norms are assay.linalg_vector_norm and x.norm(p, dim); there are no decompositions",
     "load": "there is no file format: assay.from_numpy(np.load(file))",
     "nn.": "layers are functions of their weights (assay.nn.functional.linear(x, w, b)), a model is any function; tensors "
            "that it finds in attributes of an object are its inputs too (docs/tensors.md, examples/digits/model.py)",
     "optim.": "there are SGD, Adam and AdamW; a rate is changed in param_groups[0]['lr']",
+    "quantile": "x.sort() and the elements wanted, or median and kthvalue",
     "save": "there is no file format: np.save(file, x.numpy())",
     "unique": "the shape of the result depends on the data: use numpy, np.unique(x.numpy())",
 }  # fmt: skip

@@ -391,3 +391,17 @@ def test_norms_that_are_not_there() -> None:
         assay.ones(2, 2).norm("nuc")
     with pytest.raises(AttributeError, match="linalg_vector_norm"):
         assay.linalg  # noqa: B018
+
+
+def test_split_takes_a_size_or_all_sizes() -> None:
+    x = assay.arange(8).view(2, 4)
+    first, second = x.split([1, 3], dim=-1)
+    first += 10
+    assert (x.tolist(), second.tolist()) == ([[10, 1, 2, 3], [14, 5, 6, 7]], [[1, 2, 3], [5, 6, 7]])
+    assert [part.shape for part in assay.split(x, 3, dim=1)] == [(2, 3), (2, 1)]
+
+
+@pytest.mark.parametrize(("name", "words"), [("finfo", "numpy"), ("cdist", "norm"), ("bincount", "index_add"), ("diff", "1:")])
+def test_names_that_are_not_there_say_what_to_write(name: str, words: str) -> None:
+    with pytest.raises(AttributeError, match=words):
+        getattr(assay, name)

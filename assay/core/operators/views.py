@@ -494,6 +494,8 @@ def split(self: T, split_size: int, d: int) -> tuple[T, ...]:
     return _parts(self, split_sizes(self.shape[d], split_size), d)
 
 
+@operator("split.sizes(Tensor(a) self, int[] split_size, int dim=0) -> Tensor[]", view=True, inverse=_put_part,
+          samples=listed((like(5), (2, 0, 3), 0), (like(3, 4), (1, 3), -1)))  # fmt: skip
 @operator("split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor[]", view=True, inverse=_put_part,
           samples=listed((like(5), (2, 0, 3), 0), (like(3, 4), (4,), 1)))  # fmt: skip
 def split_with_sizes(self: T, sizes: Sequence[int], d: int) -> tuple[T, ...]:

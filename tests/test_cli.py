@@ -569,5 +569,33 @@ def test_an_option_that_is_wrong_is_said_by_an_object_too(case: str, args: tuple
     assert words in said(*args)["error"]
 
 
+@pytest.mark.parametrize("command", ["ops", "mutants --list", "ops --json"])
+def test_a_pipe_whose_reader_has_gone_ends_quietly(command: str) -> None:
+    shell = f"{sys.executable} -m assay {command} | head -c 1"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_a_compiler_that_fails_is_not_an_internal_error(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.backends import build
+
+    Path(case).write_text(PROGRAM.replace("0x1p+1", "0x1.2346p+1"))  # nobody has built this one
+    broken = tmp_path / "g++"
+    broken.write_text("#!/bin/sh\necho no licence >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    build.compiler.cache_clear()
+    try:
+        code, _, err = call("run", case)
+        assert (code, f"`{broken} -dumpfullversion -dumpmachine` ended with 3: no licence; set CXX" in err) == (5, True)
+        assert (said("doctor")["exit_code"], "ended with 3: no licence" in call("doctor")[1]) == (5, True)
+        broken.write_text("not a program")
+        assert "does not run" in said("doctor")["compiler_error"]
+        monkeypatch.setenv("CXX", "")
+        assert said("doctor")["command"] == "g++"
+    finally:
+        build.compiler.cache_clear()
+
+
 def test_help_keeps_what_stands_in_brackets() -> None:
     assert "--arg 'x_ptr=f32[n]'" in call("prove", "--help")[1]

@@ -86,14 +86,26 @@ def tidy(path: Path) -> None:
 
 @cache
 def compiler() -> tuple[str, str]:
-    """Path and version of g++.  Raises Unsupported where there is none."""
-    path = shutil.which(os.environ.get("CXX", "g++"))
+    """Path and version of g++, or of $CXX.  Raises Unsupported where there is none that works."""
+    wanted = os.environ.get("CXX") or "g++"
+    path = shutil.which(wanted)
     if path is None:
-        wanted = os.environ.get("CXX", "g++")
         raise Unsupported(f'the C++ backend needs {wanted}, which is not on PATH; install it (Debian, Ubuntu: "apt install g++") '
                           'or use backend="reference" (a command: --backend reference)')  # fmt: skip
-    done = subprocess.run([path, "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False)
-    return path, done.stdout.strip()
+    return path, asked(path, "-dumpfullversion", "-dumpmachine")
+
+
+def asked(path: str, *options: str) -> str:
+    """What the compiler prints for the options.  Raises Unsupported where it ends with an error and prints nothing."""
+    try:
+        done = subprocess.run([path, *options], capture_output=True, text=True, errors="replace", check=False)
+        printed, failed = done.stdout.strip(), f"ended with {done.returncode}: {done.stderr.strip()[:500]}"
+        if printed or not done.returncode:
+            return printed
+    except OSError as error:
+        failed = f"does not run: {error.strerror}"
+    raise Unsupported(f'the C++ backend needs a g++ that works: `{path} {" ".join(options)}` {failed}; set CXX to another, '
+                      'unset it, or use backend="reference" (a command: --backend reference)')  # fmt: skip
 
 
 def key(text: str, flags: tuple[str, ...] = FLAGS, target: Target | None = None) -> str:

@@ -86,8 +86,12 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
         return _failed(f"internal error: {error}", "INTERNAL", INTERNAL, as_json=as_json)
     except SystemExit as error:  # the user's code ends the process: a command would end without a word, by a code of its own
         where = _users_line(error)
-        at = f"\n  {where.filename}:{where.lineno}: {where.line}" if where is not None else ""
-        return _failed(f"the target ended the process: SystemExit({error.code!r}){at}", "USAGE", USAGE, as_json=as_json)
+        if where is None:  # rich's, where the reader of a pipe has gone
+            raise
+        at = f"{where.filename}:{where.lineno}: {where.line}"
+        return _failed(f"the target ended the process: SystemExit({error.code!r})\n  {at}", "USAGE", USAGE, as_json=as_json)
+    except BrokenPipeError:  # the reader of a pipe has gone: click ends quietly
+        raise
     except Exception as error:
         where = _users_line(error)
         if where is not None:

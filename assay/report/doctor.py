@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import warnings
 from importlib import metadata, util
 from typing import Any
+
+from assay.core.errors import Unsupported
 
 EXTRAS = {  # the module that an optional part needs, and what it adds
     "proof": ("cvc5", "the second solver of `assay prove --recheck`"),
@@ -21,18 +22,22 @@ LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "
 
 def installation() -> dict[str, Any]:
     """Compiler, cache, extras and libraries; the exit code is 5 where compiled code cannot be made."""
-    compiler = os.environ.get("CXX", "g++")
+    from assay.backends.build import asked
+
+    compiler = os.environ.get("CXX") or "g++"
     path = shutil.which(compiler)
-    version = None
+    version, failed = None, ""
     if path is not None:
-        printed = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-        version = printed.splitlines()[0]
+        try:
+            version = asked(path, "--version").partition("\n")[0]
+        except Unsupported as error:
+            failed = str(error)
     cache = _cache()
-    able = path is not None and cache["writable"]
+    able = version is not None and cache["writable"]
     return {
         "verdict": "OK" if able else "UNSUPPORTED", "exit_code": 0 if able else 5,
         "python": platform.python_version(), "machine": platform.machine(), "cores": len(os.sched_getaffinity(0)),
-        "command": compiler, "compiler": version, "cache": cache,
+        "command": compiler, "compiler": version, "compiler_error": failed, "cache": cache,
         "extras": {name: util.find_spec(module) is not None for name, (module, _) in EXTRAS.items()},
         "libraries": {name: metadata.version(name) for name in LIBRARIES},
     }  # fmt: skip
@@ -56,7 +61,7 @@ def doctor_text(found: dict[str, Any]) -> str:
     readonly = "" if cache["writable"] else "; NOT WRITABLE, set ASSAY_CACHE to a directory that is"
     lines = [
         f"python       {found['python']} on {found['machine']}, {found['cores']} cores",
-        f"compiler     {found['compiler'] or missing}",
+        f"compiler     {found['compiler'] or found['compiler_error'] or missing}",
         f"cache        {cache['path']}, {cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB{readonly}",
     ]
     for name, there in found["extras"].items():

@@ -142,17 +142,20 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
                 "allow_unused=True to get None for it"
             )
     given = {id(seed) for _, seed in seeds}
-    return tuple(
-        fresh(owned(found[e], given, create_graph=create_graph)) if e in found
-        else dispatch.call("zeros_like", (x,), {}) if materialize_grads else None
-        for x, e in zip(wrt, edges, strict=True)
-    )  # fmt: skip
+    with recording(AUTOGRAD, wanted=create_graph):
+        return tuple(
+            fresh(owned(found[e], given)) if e in found
+            else dispatch.call("zeros_like", (x,), {}) if materialize_grads else None
+            for x, e in zip(wrt, edges, strict=True)
+        )  # fmt: skip
 
 
-def owned(g: Value, taken: set[int], *, create_graph: bool = False) -> Value:
-    """The gradient in memory of its own: a view, a seed, or what another tensor got already is copied; `taken` takes note."""
+def owned(g: Value, taken: set[int]) -> Value:
+    """The gradient in memory of its own: a view, a seed, or what another tensor got already is copied; `taken` takes note.
+
+    The levels see the copy as they see what happens here.
+    """
     if g.shares or id(g) in taken:
-        with recording(AUTOGRAD, wanted=create_graph):
-            return apply_by_name("clone", g)
+        return apply_by_name("clone", g)
     taken.add(id(g))
     return g

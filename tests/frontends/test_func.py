@@ -277,3 +277,22 @@ def test_derivatives_have_the_name_of_their_function() -> None:
         return (x**3).sum()
 
     assert assay.trace(assay.func.hessian(cube), assay.ones(2)).name == "cube"
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        (
+            lambda v, w: assay.func.grad(lambda x: ((x.view(1, 2) * w) ** 2).sum())(v),
+            [2.0, 8.0],
+        ),  # the gradient is a view of a cotangent
+        (lambda v, w: assay.func.grad(lambda x: (x.expand(2, 2) * w).sum())(v), [2.0, 2.0]),
+        (lambda v, w: assay.func.grad(lambda x, y: ((x + y) * w).sum(), (0, 1))(v, v)[1], [1.0, 1.0]),  # one cotangent for both
+        (lambda v, w: vjp(lambda x: x.view(2), v)[1](w * w)[0], [2.0, 4.0]),  # the cotangent itself
+        (lambda v, w: hvp(lambda x: ((x.view(1, 2) * w) ** 2).sum(), (v,), (v,))[1][0], [4.0, 16.0]),
+    ],
+)
+def test_a_gradient_that_is_copied_keeps_the_history_outside(call: Any, want: list[float]) -> None:
+    v, w = assay.tensor([1.0, 2.0]), assay.tensor([1.0, 2.0], requires_grad=True)
+    for f in (call, assay.compile(call, backend="reference")):
+        assert grad(f(v, w).sum(), w)[0].tolist() == want

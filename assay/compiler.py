@@ -400,6 +400,9 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         )
     if not isinstance(dynamic, bool | Mapping):
         raise UserError(f"dynamic={dynamic!r}; allowed: True, False, or axes by argument, as in {{'x': {{0: 'n'}}}}")
+    for name, value in (("strict", strict), ("tune", tune), ("ahead", ahead)):
+        if type(value) is not bool:
+            raise UserError(f"{name}={value!r}; allowed: True, False")
     if not strict:
         raise Unsupported(
             "strict=False (falling back to eager evaluation) is not there: what has no meaning raises where it is used"

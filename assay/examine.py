@@ -101,6 +101,9 @@ def check_program(p: Program, *, backend: str = "cpp", inputs: int = 10, seed: i
 
 def draw_many(p: Program, count: int, seed: int) -> list[Arrays]:
     """`count` inputs of all kinds; every fifth may fail a require."""
+    for name, value in (("inputs", count), ("seed", seed)):
+        if type(value) is not int or value < 0:
+            raise UserError(f"{name}={value!r}; allowed: 0, 1, 2, ...")
     rng = np.random.default_rng(seed)
     return [draw_inputs(p, KINDS[k % len(KINDS)], rng, defined=k % 5 != 4) for k in range(count)]
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from assay.core.errors import Unsupported
+from assay.core.errors import Unsupported, UserError
 from assay.core.graph import Graph, Node
 from assay.core.index import is_symbolic
 from assay.frontends.autograd import AUTOGRAD, Edge, GradientsInside, Leaf, Outer, is_gone, make_leaf
@@ -157,6 +157,8 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     (or the function itself) shares, it is captured again with one placeholder for each storage.
     `shapes` stand for those of the tensor arguments; their extents may depend on sizes.
     """
+    if not callable(f):
+        raise UserError(f"a function is needed, followed by its arguments, not {type(f).__name__}")
     leaves, structure = flatten(args, kwargs)
     handles = with_handles(leaves)
     inside = own = False

@@ -46,7 +46,8 @@ class Dim:
     hi: int = polynomial.LIMIT
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or not 0 <= self.lo < self.hi <= polynomial.LIMIT:
+        named = type(self.name) is str and self.name.isidentifier()
+        if not named or type(self.lo) is not int or type(self.hi) is not int or not 0 <= self.lo < self.hi <= polynomial.LIMIT:
             raise UserError(f"{self!r}: a name that is an identifier, and 0 <= lo < hi <= 2**40 are needed")
 
 
@@ -269,6 +270,8 @@ def _wanted(actual: Sequence[Shape], names: Sequence[str], dynamic: Dynamic) -> 
         for k, mark in axes.items():
             if mark is None:
                 continue
+            if type(k) is not int:
+                raise UserError(f"dynamic marks axis {k!r} of {name}; allowed: integers, as in {{{name!r}: {{0: 'n'}}}}")
             if not -len(shape) <= k < len(shape):
                 raise UserError(f"dynamic marks axis {k} of {name}, which has {len(shape)} axes")
             d = mark if isinstance(mark, Dim) else Dim(str(mark))

@@ -282,10 +282,7 @@ def test_derivatives_have_the_name_of_their_function() -> None:
 @pytest.mark.parametrize(
     ("call", "want"),
     [
-        (
-            lambda v, w: assay.func.grad(lambda x: ((x.view(1, 2) * w) ** 2).sum())(v),
-            [2.0, 8.0],
-        ),  # the gradient is a view of a cotangent
+        (lambda v, w: assay.func.grad(lambda x: ((x.view(1, 2) * w) ** 2).sum())(v), [4.0, 16.0]),  # a view of a cotangent
         (lambda v, w: assay.func.grad(lambda x: (x.expand(2, 2) * w).sum())(v), [2.0, 2.0]),
         (lambda v, w: assay.func.grad(lambda x, y: ((x + y) * w).sum(), (0, 1))(v, v)[1], [1.0, 1.0]),  # one cotangent for both
         (lambda v, w: vjp(lambda x: x.view(2), v)[1](w * w)[0], [2.0, 4.0]),  # the cotangent itself

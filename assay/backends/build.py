@@ -1,14 +1,16 @@
 """C++ text -> shared object, through a content-hashed cache on disk.
 
 The key is a hash of the text, the flags, the compiler and the processor, so a build is never used on another machine.
-A file is the shared object followed by a digest of itself: a truncated or damaged file is not used, but built again.  It
-appears under its name by an atomic rename, so concurrent processes, and processes that are killed, do no harm.
+A file is the shared object followed by a digest of its name and itself: a truncated or damaged file, or one that was stored
+under another name, is not used, but built again.  It appears under its name by an atomic rename, so concurrent processes,
+and processes that are killed, do no harm.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import hashlib
 import os
 import shutil
@@ -28,9 +30,11 @@ from assay.core.errors import InternalError, Unsupported
 # vectors are explicit: g++'s own vectoriser only regroups the scalars of a register tile (a 4 x 24 GEMM tile ran at half speed)
 FLAGS = ("-O2", "-march=native", "-fno-tree-vectorize", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
          "-fPIC", "-shared", "-std=c++17", "-w", "-Wno-psabi", "-pthread", "-lm")  # fmt: skip
-MAGIC = b"assay-build-1\0"
+MAGIC = b"assay-build-2\0"
 MOST = 8192  # files in the cache
 DAY = 86400.0
+ENDED = (b"signal terminated", b"terminated with signal",  # g++ of a compiler or linker that had no memory or was killed
+         *(os.strerror(number).encode() for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))  # fmt: skip
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
@@ -150,7 +154,7 @@ def _load(path: Path) -> ctypes.CDLL | None:
     except OSError:
         return None
     body, mark, digest = data[: -len(MAGIC) - 32], data[-len(MAGIC) - 32 : -32], data[-32:]
-    if mark != MAGIC or hashlib.sha256(body).digest() != digest:
+    if mark != MAGIC or _digest(path, body) != digest:
         return None
     try:
         return ctypes.CDLL(str(path))
@@ -158,8 +162,15 @@ def _load(path: Path) -> ctypes.CDLL | None:
         return None
 
 
+def _digest(path: Path, body: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\0" + body).digest()
+
+
 def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[[], None]) -> None:
-    handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".so", dir=path.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".so", dir=path.parent)
+    except OSError as error:
+        raise _unwritten(path, str(error)) from None
     os.close(handle)
     try:
         command = [compiler()[0], *flags, "-x", "c++", "-", "-o", temporary]
@@ -177,6 +188,8 @@ def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[
             process.wait()
             raise
         if process.returncode:
+            if any(word in message for word in ENDED):
+                raise _unwritten(path, message.decode(errors="replace").strip()[:500])
             source = path.with_suffix(".cpp")
             source.write_text(text)
             command[command.index("-")] = str(source)
@@ -184,7 +197,15 @@ def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[
                                 f"  message  {message.decode(errors='replace')[:2000]}")  # fmt: skip
         body = Path(temporary).read_bytes()
         with open(temporary, "ab") as file:
-            file.write(MAGIC + hashlib.sha256(body).digest())
+            file.write(MAGIC + _digest(path, body))
         os.replace(temporary, path)
+    except OSError as error:
+        raise _unwritten(path, str(error)) from None
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _unwritten(path: Path, why: str) -> Unsupported:
+    return Unsupported(f"a build could not be made in the cache {path.parent}: {why}\n  Free some space there and in "
+                       f'{tempfile.gettempdir()} (or memory), set ASSAY_CACHE to another directory, or use backend="reference" '
+                       "(a command: --backend reference)")  # fmt: skip

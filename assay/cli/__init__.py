@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line and exit with its code (see verify/verdict.py)."""
-    from assay.cli.commands import app
+    try:
+        from assay.cli.commands import app
 
-    app()
+        app()
+    except KeyboardInterrupt:  # before a command began, or after it had ended
+        sys.stderr.write("assay: interrupted\n")
+        sys.exit(130)

@@ -55,6 +55,40 @@ def test_a_damaged_entry_is_built_again(cache: Path, monkeypatch: pytest.MonkeyP
     assert path.read_bytes() == data
 
 
+def test_builds_under_each_others_names_are_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (cache / f"{build_.build(TEXT % n).key}.so" for n in (31, 32))
+    kept = one.read_bytes(), two.read_bytes()
+    one.unlink()  # a library that is in use is not overwritten in place
+    two.unlink()
+    two.write_bytes(kept[0])
+    one.write_bytes(kept[1])
+    forget(monkeypatch)
+    assert [build_.build(TEXT % n).library.answer() for n in (31, 32)] == [31, 32]
+    assert (one.read_bytes(), two.read_bytes()) == kept
+
+
+FULL = """
+import resource, signal
+from assay.backends.build import build
+from assay.core.errors import Unsupported
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+try:
+    build("extern \\"C\\" long answer(){{return 6;}}")
+except Unsupported as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 15000])  # too little for the compiler; for the last bytes of the file
+def test_a_full_disk_is_said(cache: Path, limit: int) -> None:
+    environment = {**os.environ, "ASSAY_CACHE": str(cache.parent)}
+    done = subprocess.run([sys.executable, "-c", FULL.format(limit=limit)], env=environment, capture_output=True, text=True)
+    assert f"could not be made in the cache {cache}" in done.stdout, done.stderr
+    assert "ASSAY_CACHE" in done.stdout
+    assert list(cache.iterdir()) == []
+
+
 def test_the_key_names_text_flags_compiler_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     other = of("x86_64", frozenset({"avx2", "fma"}), "another machine")
     keys = {build_.key("a"), build_.key("b"), build_.key("a", ("-O0",)), build_.key("a", target=other)}

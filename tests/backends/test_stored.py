@@ -70,6 +70,26 @@ def test_a_damaged_record_is_not_used(cache, damage):
     assert all(map(bits_equal, again([X, GOOD]), run(parse(TEXT), [X, GOOD])))
 
 
+def test_a_record_of_another_program_is_not_used(cache):
+    compiled()
+    (mine,) = cache.glob("*.program")
+    cpp.compile_program(parse(TEXT.replace("0x1p+1", "0x1p+2")))
+    (other,) = set(cache.glob("*.program")) - {mine}
+    other.replace(mine)
+    again = compiled()
+    assert "stored" not in again.timings
+    assert all(map(bits_equal, again([X, GOOD]), run(parse(TEXT), [X, GOOD])))
+
+
+def test_a_record_that_cannot_be_written_is_made_again(cache, monkeypatch):
+    compiled()
+    (record,) = cache.glob("*.program")
+    record.unlink()
+    monkeypatch.setattr(stored.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert "stored" not in compiled().timings
+    assert [p.suffix for p in cache.iterdir() if p.suffix == ".program"] == []
+
+
 def test_a_record_without_its_library_is_not_used(cache, monkeypatch):
     compiled()
     for library in cache.glob("*.so"):

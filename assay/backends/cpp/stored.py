@@ -2,7 +2,7 @@
 
 A record is kept beside the builds, under a hash of the program's text, of Assay's own files, the compiler and the
 processor.  It holds the scheduled program as text and where each of its tensors lives; it was written after the program was
-proved.  A record that is damaged, or whose library is gone, is not used.
+proved.  A record that is damaged or of another program, or whose library is gone, is not used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def record_path(p: Program) -> Path:
 
 
 def store(path: Path, executable: Executable) -> None:
-    """Write the record of `executable`; all at once or not at all."""
+    """Write the record of `executable`; all at once or not at all (on a full disk the program is compiled again)."""
     number = _numbers(executable.program)
     layout = executable.layout
     if any(t not in number for t in layout.slots):
@@ -62,10 +62,15 @@ def store(path: Path, executable: Executable) -> None:
         "steps": [[s.entry, [number[t] for t in s.tensors]] for s in executable.steps],
     }
     text = json.dumps(record)
-    handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".program", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(hashlib.sha256(text.encode()).hexdigest() + "\n" + text)
-    os.replace(temporary, path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".program", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(_digest(path, text) + "\n" + text)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def load(path: Path, threads: int, again: Callable[[], tuple[Plan, str]]) -> Executable | None:
@@ -98,7 +103,12 @@ def _read(path: Path) -> dict[str, Any] | None:
         digest, _, text = path.read_text(encoding="utf-8").partition("\n")
     except (OSError, UnicodeDecodeError):
         return None
-    return json.loads(text) if hashlib.sha256(text.encode()).hexdigest() == digest else None
+    return json.loads(text) if _digest(path, text) == digest else None
+
+
+def _digest(path: Path, text: str) -> str:
+    """Of the record and of the name it is stored under: a record that was moved is not one of this program."""
+    return hashlib.sha256(f"{path.name}\0{text}".encode()).hexdigest()
 
 
 def _numbers(p: Program) -> dict[T, int]:

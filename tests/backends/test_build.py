@@ -74,16 +74,20 @@ from assay.core.errors import Unsupported
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 try:
-    build("extern \\"C\\" long answer(){{return 6;}}")
+    build({text!r})
 except Unsupported as error:
     print(error)
 """
 
 
-@pytest.mark.parametrize("limit", [100, 15000])  # too little for the compiler; for the last bytes of the file
-def test_a_full_disk_is_said(cache: Path, limit: int) -> None:
+@pytest.mark.parametrize("last", [False, True])  # there is no room for the compiler, or none for the last bytes of the file
+def test_a_full_disk_is_said(cache: Path, *, last: bool) -> None:
+    whole = cache / f"{build_.build(TEXT % 6).key}.so"
+    limit = whole.stat().st_size - 10 if last else 100
+    whole.unlink()
     environment = {**os.environ, "ASSAY_CACHE": str(cache.parent)}
-    done = subprocess.run([sys.executable, "-c", FULL.format(limit=limit)], env=environment, capture_output=True, text=True)
+    script = FULL.format(limit=limit, text=TEXT % 6)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert f"could not be made in the cache {cache}" in done.stdout, done.stderr
     assert "ASSAY_CACHE" in done.stdout
     assert list(cache.iterdir()) == []

@@ -23,7 +23,7 @@ import functools
 import inspect
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,13 +33,14 @@ from assay.core.collection import uncollected
 from assay.core.errors import InternalError, Unsupported, UserError
 from assay.core.ieee import ieee
 from assay.core.lang import Program
+from assay.core.options import named_options
 from assay.core.text import show
 from assay.core.wording import counted
 from assay.dynamic import SizedProgram, sized_program
 from assay.entries import Entry, Executable, Links, SizedEntry
-from assay.frontends.capture import capture, flatten, is_tensor, with_handles
+from assay.frontends.capture import capture, check_function, flatten, is_tensor, with_handles
 from assay.frontends.creation import check_bools
-from assay.frontends.dynamic import Dynamic, leaf_names
+from assay.frontends.dynamic import Dynamic, check_dynamic, leaf_names
 from assay.frontends.partitioned import Derivatives
 from assay.frontends.signature import (
     array_signature,
@@ -370,6 +371,7 @@ def build_for_sizes(
     return lambda sizes: code.at({s.name: sizes[s.name] for s in sized.final.sizes}), lambda: code.links
 
 
+@named_options
 def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", backend: str = "cpp", strict: bool = True,
             dynamic: Dynamic = False, tune: bool = False, memory_budget: int | Budget | None = None,
             max_order: int | None = None, ahead: bool = False) -> Any:  # fmt: skip
@@ -398,8 +400,7 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         raise Unsupported(
             "numerics='fast' (split sums, contraction, elided casts, each by a named law) is not there yet; use 'exact'"
         )
-    if not isinstance(dynamic, bool | Mapping):
-        raise UserError(f"dynamic={dynamic!r}; allowed: True, False, or axes by argument, as in {{'x': {{0: 'n'}}}}")
+    check_dynamic(dynamic)
     for name, value in (("strict", strict), ("tune", tune), ("ahead", ahead)):
         if type(value) is not bool:
             raise UserError(f"{name}={value!r}; allowed: True, False")
@@ -421,4 +422,5 @@ def compile(f: Callable[..., Any] | None = None, *, numerics: str = "exact", bac
         return f
     if not callable(f):
         raise UserError(f"compile() needs a function, not {type(f).__name__}")
+    check_function(f)
     return Compiled(f, backend=backend, tune=tune, dynamic=dynamic, budget=budget, max_order=max_order, ahead=ahead)

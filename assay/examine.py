@@ -17,12 +17,13 @@ import optree
 from assay.compiler import build
 from assay.core.errors import UserError
 from assay.core.lang import Program
+from assay.core.options import check_options
 from assay.core.text import show, type_text
 from assay.dynamic import prove as prove_dynamic
 from assay.frontends.capture import Captured, capture, flatten, is_tensor, with_handles
 from assay.frontends.creation import from_numpy
 from assay.frontends.dependence import dependences_of_graph
-from assay.frontends.dynamic import Dynamic
+from assay.frontends.dynamic import Dynamic, check_dynamic
 from assay.frontends.joint import joint_of_graph
 from assay.frontends.tensor import Tensor
 from assay.frontends.value import process
@@ -84,6 +85,7 @@ def check(f: Callable[..., Any] | Program, *args: Any, backend: str = "cpp", inp
     A core program may stand in the place of the function.
     """
     if isinstance(f, Program):
+        _refuse_arguments("check", args, kwargs, ("backend", "inputs", "seed", "shrink"))
         return check_program(f, backend=backend, inputs=inputs, seed=seed, shrink=shrink)
     examined = examine(f, args, kwargs)
     layers = [*source_layers(examined), *program_layers(examined.stages, backend)]
@@ -92,6 +94,14 @@ def check(f: Callable[..., Any] | Program, *args: Any, backend: str = "cpp", inp
     actual = examined.actual_inputs()
     tried = [actual] + [[d if k in varied else a for k, (a, d) in enumerate(zip(actual, xs, strict=True))] for xs in drawn]
     return replace(compare(examined.program, layers, tried, shrink=shrink), given=True)
+
+
+def _refuse_arguments(command: str, args: tuple[Any, ...], kwargs: dict[str, Any], options: tuple[str, ...] = ()) -> None:
+    """A program has its inputs, with their shapes and types: arguments beside it would say nothing."""
+    check_options(f"{command}(program)", kwargs, options)
+    if args:
+        raise UserError(f"{command}(program) takes no arguments beside the program, which has the shapes and types of its "
+                        f"inputs; {len(args)} given")  # fmt: skip
 
 
 def check_program(p: Program, *, backend: str = "cpp", inputs: int = 10, seed: int = 0, shrink: bool = True) -> Report:
@@ -185,6 +195,9 @@ def prove(f: Callable[..., Any] | Program, *args: Any, dynamic: Dynamic = False,
     With `dynamic` it is about all sizes that satisfy the proof's .guards, and about each pass: dynamic=True makes a size of
     every extent of an argument, {"x": {0: "n"}} of those that are named.
     """
+    check_dynamic(dynamic)
+    if isinstance(f, Program):
+        _refuse_arguments("prove", args, kwargs, ("dynamic",))
     if dynamic:
         if isinstance(f, Program):
             raise UserError("a program has its sizes already: prove(program), without dynamic")
@@ -300,6 +313,7 @@ def explain(f: Callable[..., Any] | Program, *args: Any, **kwargs: Any) -> Expla
     Where f uses tensors that require a gradient, also what a recorded call saves for its backward, and that backward.
     """
     if isinstance(f, Program):
+        _refuse_arguments("explain", args, kwargs)
         stages, graph, name, found = tuple(optimise(f)), None, f.name, None
     else:
         found = examine(f, args, kwargs)

@@ -7,6 +7,7 @@ during a call in tests/frontends/test_compile.py, wrong commands in tests/test_c
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,22 @@ from assay.backends import build
 from assay.backends.schedule import machine
 from assay.core.errors import AssayError, UserError
 from assay.core.parser import parse
+
+PROGRAM = parse("program f(x: f32[3]):\n  y[i:3] = add(x[i], x[i])\n  return y\n")
+
+
+def generated(x):
+    yield x
+
+
+async def awaited(x):
+    return x
+
+
+class Suspended:
+    async def __call__(self, x):
+        yield x
+
 
 X = assay.arange(12).to(assay.float32).reshape(3, 4)
 NAN, INF = float("nan"), float("inf")
@@ -56,6 +73,21 @@ ODD_BOOLS = np.frombuffer(bytes([0, 1, 2, 255]), np.uint8).view(np.bool_)  # byt
         (lambda: assay.check(3, X), "a function is needed, followed by its arguments, not int"),
         (lambda: assay.trace(3), "a function is needed, followed by its arguments, not int"),
         (lambda: assay.prove(assay.trace(F.relu, X)), "a function is needed, followed by its arguments, not Graph"),
+        (lambda: assay.compile(F.relu, numeric="exact"), "compile() has no option numeric=; did you mean numerics=? it has"),
+        (lambda: assay.compile(dynamics=True), "did you mean dynamic=?"),
+        (lambda: assay.Budget(sved=1), "Budget() has no option sved=; did you mean saved=? it has saved=, peak=, least="),
+        (lambda: assay.prove(F.relu, X, dynamic="x"), "dynamic='x'; allowed: True, False, or axes by argument"),
+        (lambda: assay.check(PROGRAM, X), "check(program) takes no arguments beside the program"),
+        (lambda: assay.check(PROGRAM, inpts=3), "did you mean inputs=? it has backend=, inputs=, seed=, shrink="),
+        (lambda: assay.prove(PROGRAM, X), "prove(program) takes no arguments beside the program"),
+        (lambda: assay.explain(PROGRAM, X), "explain(program) takes no arguments beside the program"),
+        # what is no program, what runs nothing when it is called
+        (lambda: assay.parse(3), "parse() reads the text of a program, a str, not int: '3'"),
+        (lambda: assay.parse(b"x"), "a str, not bytes"),
+        (lambda: assay.compile(generated), "generated is a generator function: calling it runs nothing of its body"),
+        (lambda: assay.check(generated, X), "a generator function"),
+        (lambda: assay.compile(awaited), "awaited is a coroutine function"),
+        (lambda: assay.trace(Suspended(), X), "Suspended is an asynchronous generator function"),
         # sizes
         (lambda: assay.zeros(INF), "zeros(float inf): no overload takes these arguments"),
         (lambda: assay.zeros(-1), "size [-1]; allowed: sizes >= 0"),
@@ -235,3 +267,18 @@ def test_after_a_killed_compile_the_next_one_is_right(tmp_path: Path) -> None:
     again = compile_in_a_process(tmp_path, 75).communicate()[0]
     x = assay.arange(600).to(assay.float32).reshape(20, 30) / 100
     assert again.decode().strip() == (assay.exp(x) * 1.75).sum(-1).numpy().tobytes().hex()
+
+
+def test_a_function_without_results_gives_no_evidence() -> None:
+    def nothing(x):
+        return None
+
+    assert str(assay.prove(nothing, X).verdict) == "UNKNOWN(nothing to prove: there is no result)"
+    assert assay.check(nothing, X, backend="reference").verdict.kind == "UNKNOWN"
+    assert assay.compile(nothing, backend="reference")(X) is None
+
+
+def test_options_that_are_named_rightly_keep_their_meaning() -> None:
+    assert assay.Budget(8, peak=9) == assay.Budget(saved=8, peak=9)
+    assert pickle.loads(pickle.dumps(assay.Budget(saved=8))) == assay.Budget(saved=8)
+    assert assay.compile(f=F.relu, backend="reference").function is F.relu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import assay
+from assay.cli import main
 from assay.cli.commands import app
 from assay.cli.target import argument
 from assay.core.errors import InternalError, Unsound
-from assay.core.parser import parse
+from assay.core.wording import counted
+from assay.fuzz.campaign import Finding, Result
 from tests.quality.faults import fault
 
 DOCUMENT = "examples/document.py"
@@ -497,7 +500,7 @@ def test_whose_fault_it_is(case: str, monkeypatch: pytest.MonkeyPatch, error: An
     def raises(*args: Any, **options: Any) -> Any:
         if error is not None:
             raise error
-        return parse(None)  # type: ignore[arg-type]  a defect: an exception out of Assay's own code
+        return counted(None, "a")  # type: ignore[arg-type]  a defect: an exception out of Assay's own code
 
     monkeypatch.setattr("assay.examine.prove", raises)
     found = said("prove", case)
@@ -599,3 +602,45 @@ def test_a_compiler_that_fails_is_not_an_internal_error(case: str, tmp_path: Pat
 
 def test_help_keeps_what_stands_in_brackets() -> None:
     assert "--arg 'x_ptr=f32[n]'" in call("prove", "--help")[1]
+
+
+def test_an_interrupted_campaign_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Finding(3, "inline", 2, "the recipe", "the witness", "kept.assay")
+
+    def interrupted(*_: Any, progress: Any, **__: Any) -> None:
+        progress(0, Result(programs=7, findings=[found]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assay.fuzz.campaign.run_campaign", interrupted)
+    code, out, _ = call("fuzz", "--save", str(tmp_path))
+    assert code == 130
+    assert out.splitlines()[-1].startswith("interrupted: 7 programs, 0 operators, 1 finding, 0 unsupported")
+    assert "replay: assay replay kept.assay" in out
+    object_ = said("fuzz", "--save", str(tmp_path))
+    assert (object_["verdict"], object_["exit_code"], len(object_["findings"])) == ("INTERRUPTED", 130, 1)
+
+
+def test_a_command_that_is_interrupted_before_it_begins(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assay.cli.commands.app", interrupted)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, capsys.readouterr().err) == (130, "assay: interrupted\n")
+
+
+@pytest.mark.cpp
+def test_a_warning_of_a_command_shows_no_line_of_a_library(case: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    environment = {**os.environ, "ASSAY_CACHE": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "assay", "run", case], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert re.fullmatch(r"assay: warning: the build cache \S+ cannot be written .* Set ASSAY_CACHE .*\n", done.stderr)
+    assert list(tmp_path.glob("assay-*")) == []  # what was built instead is gone
+
+
+def test_a_case_that_is_given_twice_is_said(case: str, tmp_path: Path) -> None:
+    for twice in (case, str(tmp_path)):
+        code, _, err = call("gate", case, twice, "--backend", "reference")
+        assert (code, err) == (2, f"assay: {case} is given twice; name each case once, by itself or by a folder\n")

@@ -8,6 +8,7 @@ and processes that are killed, do no harm.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import errno
@@ -70,9 +71,15 @@ def _writable(wanted: str) -> Path:
             return path
     except OSError as error:
         own = Path(tempfile.mkdtemp(prefix="assay-"))
+        atexit.register(_remove, own, os.getpid())
         warnings.warn(f"the build cache {path} cannot be written ({error}); builds of this process go to {own} and are not "
                       "kept. Set ASSAY_CACHE to a writable directory.", RuntimeWarning, stacklevel=_users_level())  # fmt: skip
         return own
+
+
+def _remove(own: Path, process: int) -> None:
+    if os.getpid() == process:  # not a fork of it
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def tidy(path: Path) -> None:

@@ -14,6 +14,7 @@ from assay.cli.target import kernel_target, load_target, program_inputs
 from assay.core.errors import UserError
 from assay.core.lang import Program
 from assay.core.wording import counted
+from assay.verify.verdict import INTERRUPTED
 
 app = typer.Typer(
     cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -220,16 +221,27 @@ def fuzz(count: Count = 200, seed: Seed = 0, operators: Most = 12, backend: Back
         with Progress(*columns, console=console, disable=json or not console.is_terminal) as bar:
             task = bar.add_task("programs", total=count)
 
+            result, interrupted = Result(), False
+
             def progress(done: int, so_far: Result) -> None:
+                nonlocal result
+                result = so_far
                 bar.update(task, advance=done, description=counted(len(so_far.findings), "finding"))
 
-            result = run_campaign(count, seed, directory=save, backend=backend, most=operators, progress=progress)
+            try:
+                run_campaign(count, seed, directory=save, backend=backend, most=operators, progress=progress)
+            except KeyboardInterrupt:
+                interrupted = True
         lines = [f"{f}\n" for f in result.findings]
         rate = result.programs / result.seconds if result.seconds else 0.0
         lines.append(f"{counted(result.programs, 'program')}, {counted(len(result.operators), 'operator')}, "
                      f"{counted(len(result.findings), 'finding')}, "
                      f"{result.unsupported} unsupported, {rate:.1f} programs/s")  # fmt: skip
-        return emit("\n".join(lines), result.to_json(), as_json=json)
+        data = result.to_json()
+        if interrupted:
+            lines[-1] = f"interrupted: {lines[-1]}"
+            data |= {"verdict": "INTERRUPTED", "exit_code": INTERRUPTED}
+        return emit("\n".join(lines), data, as_json=json)
 
     guarded(command, as_json=json)
 

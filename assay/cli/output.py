@@ -6,7 +6,8 @@ import contextlib
 import json
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -56,11 +57,30 @@ def guarded(command: Callable[[], int], *, as_json: bool) -> NoReturn:
     """
     token = _objects.set(sys.stdout)
     try:
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        with _warnings_said(), contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             code = _code(command, as_json=as_json)
     finally:
         _objects.reset(token)
     raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _warnings_said() -> Iterator[None]:
+    """A warning that is not of a line of the user is a sentence too: no line of a library stands beside it."""
+    usual = warnings.showwarning
+
+    def said(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+             line: str | None = None) -> None:  # fmt: skip
+        if _is_users(Path(filename)):
+            usual(message, category, filename, lineno, file, line)
+        else:
+            sys.stderr.write(f"assay: warning: {message}\n")
+
+    warnings.showwarning = said
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 def _print_object(data: dict[str, Any]) -> None:
@@ -104,14 +124,19 @@ def _code(command: Callable[[], int], *, as_json: bool) -> int:
 
 def _users_line(error: BaseException) -> traceback.FrameSummary | None:
     """The line of the user's file that raised, or None where it was ours (or a library's that we called)."""
-    libraries = (Path(np.__file__).parent.parent, Path(traceback.__file__).parent)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(_PACKAGE):
             return None
-        if path.is_file() and not any(path.is_relative_to(folder) for folder in libraries):  # no file: compiled or frozen code
+        if _is_users(path):
             return frame
     return None
+
+
+def _is_users(path: Path) -> bool:
+    """Whether the file is neither ours nor a library's (no file: compiled or frozen code)."""
+    libraries = (_PACKAGE, Path(np.__file__).parent.parent, Path(traceback.__file__).parent)
+    return path.is_file() and not any(path.is_relative_to(folder) for folder in libraries)
 
 
 def _failed(message: str, verdict: str, code: int, *, as_json: bool) -> int:

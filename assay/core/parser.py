@@ -12,6 +12,7 @@ from assay.core import dtypes as dt
 from assay.core import lang
 from assay.core.cursor import Cursor
 from assay.core.dtypes import DTYPES, DType
+from assay.core.errors import UserError
 from assay.core.index import Ix, Var, fresh, ix, size, variable
 from assay.core.lang import E, Program, T
 from assay.core.polynomial import LIMIT
@@ -26,6 +27,8 @@ FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "
 
 def parse(text: str) -> Program:
     """The program that `text` describes.  Raises UserError at the place that is wrong."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"parse() reads the text of a program, a str, not {type(text).__name__}: {str(text)[:80]!r}")
     parser = _Parser(text)
     try:
         return parser.program()

@@ -12,6 +12,7 @@ The real tensors are never written during a capture.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -149,6 +150,21 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     return capture(f, args, kwargs).graph
 
 
+_SUSPENDED = {
+    "a generator": inspect.isgeneratorfunction, "a coroutine": inspect.iscoroutinefunction,
+    "an asynchronous generator": inspect.isasyncgenfunction,
+}  # fmt: skip
+
+
+def check_function(f: Callable[..., Any]) -> None:
+    """Raises UserError where a call of f runs nothing of its body."""
+    for kind, holds in _SUSPENDED.items():
+        if holds(f) or holds(type(f).__call__):
+            name = getattr(f, "__name__", type(f).__name__)
+            raise UserError(f"{name} is {kind} function: calling it runs nothing of its body, so there is nothing to compile; "
+                            "write a plain function that returns its tensors, in a tuple or list if there are many")  # fmt: skip
+
+
 def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
             shapes: Sequence[tuple[int, ...]] | None = None) -> Captured:  # fmt: skip
     """The graph of the call and how to call it.
@@ -159,6 +175,7 @@ def capture(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """
     if not callable(f):
         raise UserError(f"a function is needed, followed by its arguments, not {type(f).__name__}")
+    check_function(f)
     leaves, structure = flatten(args, kwargs)
     handles = with_handles(leaves)
     inside = own = False

@@ -54,6 +54,12 @@ class Dim:
 Dynamic = bool | Mapping[str, Any]
 
 
+def check_dynamic(x: object) -> None:
+    """Raises UserError for what is no value of the option dynamic=."""
+    if not isinstance(x, bool | Mapping):
+        raise UserError(f"dynamic={x!r}; allowed: True, False, or axes by argument, as in {{'x': {{0: 'n'}}}}")
+
+
 @dataclass(frozen=True)
 class Sizes:
     """The sizes of a captured function, and what they must satisfy.

@@ -72,10 +72,13 @@ def run_campaign(count: int, seed: int, *, directory: Path, backend: str = "cpp"
     """Programs number seed, seed + 1, ..., seed + count - 1; a campaign ends after `stop_after` findings.
 
     Every finding is shrunk and written to `directory`/seed-N.assay as soon as it is found, so a killed campaign keeps
-    what it has.  Programs are run by `judge`: by default in a child process, so that a crash is a finding too.
+    what it has; `progress` gets the result as it grows, first before anything is run.  Programs are run by `judge`: by
+    default in a child process, so that a crash is a finding too.
     """
     result = Result()
     start = time.perf_counter()
+    if progress is not None:
+        progress(0, result)
     with judge or Worker(backend) as worker:
         for seeds in batches(range(seed, seed + count)):
             whole = pinned(seeds.start)

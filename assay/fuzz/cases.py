@@ -148,13 +148,16 @@ def save_refuted(subject: Callable[..., Any] | Program, args: tuple[Any, ...], r
 
 
 def case_files(paths: Iterable[Path]) -> list[Path]:
-    """The .assay files among `paths`, those of folders included, in order of name.  Raises UserError for a missing path."""
-    found: dict[Path, None] = {}
+    """The .assay files among `paths`, those of folders included, in order of name.  Raises UserError for a missing path,
+    and for a file that is given twice, which would count once."""
+    found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
             raise UserError(f"no file or folder {path}")
-        found.update(dict.fromkeys(sorted(path.rglob("*.assay")) if path.is_dir() else [path]))
-    return list(found)
+        for file in sorted(path.rglob("*.assay")) if path.is_dir() else [path]:
+            if found.setdefault(file.resolve(), file) is not file:
+                raise UserError(f"{file} is given twice; name each case once, by itself or by a folder")
+    return list(found.values())
 
 
 def _array_to_json(a: np.ndarray) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from assay.core.errors import UserError
 from assay.core.lang import Program
+from assay.core.options import check_options
 from assay.partition.budget import within
 from assay.partition.joint import Joint, rejoined
 from assay.partition.peak import footprint, within_peak
@@ -29,6 +30,10 @@ class Budget:
     saved: int | None = None
     peak: int | None = None
     least: bool = False
+
+    def __new__(cls, *args: object, **options: object) -> Budget:
+        check_options("Budget()", options, ("saved", "peak", "least"))
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         for name, n in (("saved", self.saved), ("peak", self.peak)):

@@ -205,6 +205,8 @@ class Proof:
         for o in self.obligations:
             if o.status == UNKNOWN:
                 return verdict.unknown(f"{o.where}: {o.reason}")
+        if not self.program.outputs and not self.program.checks:
+            return verdict.unknown("nothing to prove: there is no result")
         return verdict.proved
 
     @property
@@ -231,10 +233,10 @@ class ProvenProgram:
     proof: Proof
 
     def __post_init__(self) -> None:
-        v = self.proof.verdict
-        if not v.ok or self.proof.program is not self.program:
-            faults = [str(o) for o in self.proof.obligations if o.status in (REFUTED, UNKNOWN)]
-            raise Unsound(f"the program {self.program.name} may not be emitted, its proof is {v.kind}:\n" + "\n".join(faults))
+        faults = [str(o) for o in self.proof.obligations if o.status in (REFUTED, UNKNOWN)]
+        if faults or self.proof.program is not self.program:
+            kind = self.proof.verdict.kind
+            raise Unsound(f"the program {self.program.name} may not be emitted, its proof is {kind}:\n" + "\n".join(faults))
 
     def is_guarded(self, t: T, load: E) -> bool:
         """Whether the load in `t` may lie outside where it is not selected: emit it masked, or with a clamped address."""

@@ -247,6 +247,7 @@ class Autograd(Interpreter):
         at = stack.index(self)
         if not self._concerns(args):
             return stack[at - 1].process(op, args)
+        asked = op
         if isinstance(op, ProgramOperator):
             op = op.recording(tuple([k for k, v in enumerate(values_in(args)) if self in v.meta]))
         STATE.stack = stack[:at]
@@ -255,7 +256,7 @@ class Autograd(Interpreter):
         finally:
             STATE.stack = stack
         self._record(op, args, out if isinstance(out, tuple) else (out,))
-        return visible(op, out)
+        return out if op is asked else visible(op, out)  # a level above that asked for the saved values is given them
 
     def _concerns(self, args: Iterable[Any]) -> bool:
         """Whether an argument has a history."""

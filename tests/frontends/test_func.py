@@ -293,3 +293,28 @@ def test_a_gradient_that_is_copied_keeps_the_history_outside(call: Any, want: li
     v, w = assay.tensor([1.0, 2.0]), assay.tensor([1.0, 2.0], requires_grad=True)
     for f in (call, assay.compile(call, backend="reference")):
         assert grad(f(v, w).sum(), w)[0].tolist() == want
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda f, v, w: assay.func.grad(lambda x: f(x, w))(v),  # two levels record the call: this one's, and that of w
+        lambda f, v, w: assay.func.grad(lambda x: assay.func.grad(f)(x, w).square().sum())(v),
+        lambda f, v, w: assay.func.grad(f, (0, 1))(v, w)[1],
+        lambda f, v, w: vjp(f, v, w)[1](w[0])[0],
+        lambda f, v, w: assay.func.hessian(lambda x: f(x, w))(v),
+        lambda f, v, w: jvp(assay.func.grad(f), (v, w), (w, v))[1],
+    ],
+)
+def test_a_compiled_function_is_differentiated_by_several_levels(derivative: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return ((x.view(1, 2) * y).tanh().exp() ** 3).sum()
+
+    def results(g: Any) -> list[Any]:
+        v, w = (assay.tensor(a, dtype=assay.float64, requires_grad=True) for a in ([0.5, -1.25], [1.5, 0.25]))
+        made = derivative(g, v, w)
+        return [made, *grad(made.square().sum(), (v, w))]
+
+    for g in (assay.compile(f, backend="reference"), assay.compile(f, backend="reference", memory_budget=0)):
+        for got, want in zip(results(g), results(f), strict=True):
+            close(got.detach().numpy(), want.detach().numpy())

@@ -69,7 +69,7 @@ class Saved:
 class Node:
     """What the way back needs of one call; `edges` say, for each argument that has a gradient, where that comes from."""
 
-    __slots__ = ("__weakref__", "edges", "hooks", "level", "order", "outputs", "retained", "where")
+    __slots__ = ("__weakref__", "edges", "found", "hooks", "level", "order", "outputs", "retained", "where")
 
     def __init__(self, level: Autograd, edges: Sequence[Edge | None], outputs: int) -> None:
         self.level = level
@@ -77,7 +77,8 @@ class Node:
         self.outputs = outputs
         self.order = next(_order)
         self.hooks: dict[int, dict[int, Hook]] | None = None
-        self.retained: dict[int, Any] | None = None  # result -> its gradient, where retain_grad() asked for it
+        self.retained: set[int] | None = None  # results whose gradient retain_grad() asked for
+        self.found: dict[int, Any] | None = None  # result -> its `grad`, a tensor
         self.where = source.where() if level.anomaly else ""
 
     @property
@@ -297,8 +298,8 @@ class Autograd(Interpreter):
         """retain_grad() was said of a tensor: it is about what the tensor is now."""
         old, new = before.meta.get(self), after.meta.get(self)
         if old is not None and new is not None and old is not new and old[0].retained and old[1] in old[0].retained:
-            del old[0].retained[old[1]]
-            new[0].retained = {new[1]: None, **(new[0].retained or {})}
+            old[0].retained.remove(old[1])
+            new[0].retained = {new[1], *(new[0].retained or ())}
 
     def before_write(self, new: Value, writes: Writes) -> None:
         """The call that made `new` keeps a copy of what the write is about to destroy, where it needs it: t *= t."""
@@ -434,7 +435,16 @@ def _run_hooks(node: Node, slots: list[Value | None]) -> None:
                     )
                 cotangent = slots[k] = changed
         if node.retained is not None and k in node.retained:
-            node.retained[k] = cotangent
+            add_found(node, k, cotangent)
+
+
+def add_found(node: Node, k: int, g: Value) -> None:
+    """grad += g for a result that is no leaf: a new tensor, in memory of its own."""
+    from assay.frontends.tensor import fresh
+
+    node.found = node.found or {}
+    before = node.found.get(k)
+    node.found[k] = fresh(apply_by_name("clone", g) if before is None else apply_by_name("add.Tensor", before.value, g, 1))
 
 
 def _check(node: Node, gradients: Sequence[Value | None]) -> None:
@@ -479,6 +489,7 @@ __all__ = [
     "Outer",
     "RuleNode",
     "Saved",
+    "add_found",
     "check_level",
     "check_like",
     "differentiate",

@@ -12,7 +12,17 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.frontends import dispatch, source
-from assay.frontends.autograd import AUTOGRAD, BackwardError, Edge, Leaf, Node, check_level, check_like, differentiate, edge_of
+from assay.frontends.autograd import (
+    AUTOGRAD,
+    BackwardError,
+    Edge,
+    Leaf,
+    add_found,
+    check_level,
+    check_like,
+    differentiate,
+    edge_of,
+)
 from assay.frontends.tensor import Tensor, fresh
 from assay.frontends.value import Value, apply_by_name, recording
 
@@ -78,16 +88,9 @@ def backward(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool | Non
     for (node, k), g in found.items():
         if type(node) is Leaf:
             _accumulate(node, g, create_graph=create_graph)
-        else:
-            _retain(node, k, g, create_graph=create_graph)
-
-
-def _retain(node: Node, k: int, g: Value, *, create_graph: bool) -> None:
-    """The `grad` of a result that was asked for by name: what it has had, and g."""
-    node.retained = node.retained or {}
-    before = node.retained.get(k)
-    with recording(AUTOGRAD, wanted=create_graph):
-        node.retained[k] = g if before is None else apply_by_name("add.Tensor", before, g, 1)
+        elif k not in (node.retained or ()):  # the walk has seen to those
+            with recording(AUTOGRAD, wanted=create_graph):
+                add_found(node, k, g)
 
 
 def _accumulate(leaf: Leaf, g: Value, *, create_graph: bool) -> None:

@@ -216,15 +216,14 @@ class Tensor(Arithmetic):
 
     @property
     def grad(self) -> Tensor | None:
-        """What backward() has added up for this leaf (or, after retain_grad(), found for this result); None: nothing."""
+        """What backward() has added up for this leaf (or, after retain_grad(), for this result); None: nothing."""
         edge = self._history()
         if edge is None:
             return None
         node, k = edge
         if type(node) is Leaf:
             return node.grad
-        found = (node.retained or {}).get(k)
-        return None if found is None else fresh(found)
+        return (node.found or {}).get(k)
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
@@ -250,16 +249,16 @@ class Tensor(Arithmetic):
         backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
-        """Have backward() leave the gradient in `grad`, though it is not a leaf."""
+        """Have backward() add the gradient to `grad`, though it is not a leaf."""
         edge = self._edge("retain_grad()")
         if type(edge[0]) is not Leaf:
-            edge[0].retained = {edge[1]: None, **(edge[0].retained or {})}
+            edge[0].retained = {edge[1], *(edge[0].retained or ())}
 
     @property
     def retains_grad(self) -> bool:
         """Whether retain_grad() was said of this result."""
         edge = self.value.meta.get(AUTOGRAD)
-        return edge is not None and edge[1] in (edge[0].retained or {})
+        return edge is not None and edge[1] in (edge[0].retained or ())
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hooked:
         """hook(gradient) is called when the gradient of this tensor is complete; what it returns, if anything, replaces it.

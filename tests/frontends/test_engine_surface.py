@@ -474,3 +474,43 @@ def test_once_differentiable() -> None:
     assert d.tolist() == [8.0]
     with pytest.raises(BackwardError, match="Once is marked @once_differentiable"):
         d.sum().backward()
+
+
+def test_a_retained_gradient_adds_up_in_memory_of_its_own() -> None:
+    v = t([1.0, 2.0], requires_grad=True)
+
+    def made(*, retain: bool = True) -> assay.Tensor:
+        y = v * 2
+        if retain:
+            y.retain_grad()
+        return y
+
+    y = made()
+    y.sum().backward(retain_graph=True)
+    y.sum().backward(retain_graph=True, inputs=[y])  # once, though it is asked for by name too
+    assert y.grad.tolist() == [2.0, 2.0]
+    y, cotangent = made(), t([1.0, 3.0])
+    y.backward(cotangent)
+    y.grad.mul_(3)  # the caller's tensor stays
+    assert (y.grad.tolist(), cotangent.tolist()) == ([3.0, 9.0], [1.0, 3.0])
+    y, z = made(), made()
+    (y + z).sum().backward()  # one broadcast cotangent for both
+    y.grad[0] = 7.0
+    assert (y.grad.tolist(), z.grad.tolist()) == ([7.0, 1.0], [1.0, 1.0])
+    y = made(retain=False)
+    y.sum().backward(inputs=[y], retain_graph=True)
+    assay.autograd.grad(y.sum(), v)  # asks for nothing of y
+    assert (y.grad.tolist(), y.retains_grad) == ([1.0, 1.0], False)
+
+
+def test_a_retained_gradient_that_is_changed_inside_of_a_compiled_function() -> None:
+    def f(v: Any) -> Any:
+        x = v.detach().requires_grad_()
+        y = x * 2
+        y.retain_grad()
+        (y.view(1, 2) * 3).sum().backward()
+        y.grad[0] = 7.0
+        return y.grad, x.grad
+
+    for g in (f, assay.compile(f, backend="reference")):
+        assert [a.tolist() for a in g(t([1.0, 2.0]))] == [[7.0, 3.0], [6.0, 6.0]]

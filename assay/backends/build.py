@@ -15,6 +15,7 @@ import errno
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,15 +49,21 @@ class Built(NamedTuple):
 
 
 def directory() -> Path:
-    """$ASSAY_CACHE or ~/.cache/assay; a directory of this process (with a RuntimeWarning) where that cannot be written."""
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    """$ASSAY_CACHE, or assay in $XDG_CACHE_HOME (a relative path does not count) or ~/.cache.
+
+    Where that cannot be written: a directory of this process, with a RuntimeWarning, deleted when it ends.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(caches):
+        caches = os.path.expanduser("~/.cache")
     return _writable(os.environ.get("ASSAY_CACHE") or os.path.join(caches, "assay"))
 
 
 def _users_level() -> int:
-    """The stacklevel of a warning that quotes the line of the user, the innermost frame outside the package."""
-    package, frame, level = str(Path(__file__).parent.parent) + os.sep, sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+    """The stacklevel of a warning that quotes the line of the user, the innermost frame outside the package and Python's own."""
+    ours = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parent.parent, Path(os.__file__).parent))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -191,8 +198,7 @@ def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[
             meanwhile()
             _, message = process.communicate()
         except BaseException:
-            process.kill()
-            process.wait()
+            _end(process)
             raise
         if process.returncode:
             if any(word in message for word in ENDED):
@@ -210,6 +216,18 @@ def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[
         raise _unwritten(path, str(error)) from None
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End g++, which deletes its temporary files, and the compiler that it runs, which would go on without it."""
+    running: list[str] = []
+    with contextlib.suppress(OSError):
+        running = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.terminate()
+    for child in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    process.wait()
 
 
 def _unwritten(path: Path, why: str) -> Unsupported:

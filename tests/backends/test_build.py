@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -137,6 +138,44 @@ def test_concurrent_builds_of_one_text(cache: Path) -> None:
     runs = [subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE) for _ in range(3)]
     assert [r.communicate()[0].strip() for r in runs] == [b"5"] * 3
     assert len(list(cache.iterdir())) == 1
+
+
+def test_an_interrupted_build_ends_the_compiler(cache: Path, tmp_path: Path) -> None:
+    slow = "".join(f"template<int N> struct A{k}{{enum{{v=A{k}<N-1>::v+1}};}};template<> struct A{k}<0>{{enum{{v=0}};}};"
+                   f"long f{k}=A{k}<880>::v;" for k in range(300))  # fmt: skip
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    script = f"from assay.backends.build import build; build({slow!r})"
+    environment = {**os.environ, "ASSAY_CACHE": str(cache.parent), "TMPDIR": str(temporary)}
+    run = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+    for _ in range(1000):
+        if list(temporary.glob("cc*")):
+            break
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)  # to this process only; of a terminal all would get it
+    run.wait()
+    assert [f.name for f in (*temporary.iterdir(), *cache.iterdir())] == []
+    time.sleep(0.1)
+    assert running(run.pid) == []
+
+
+def running(group: int) -> list[str]:
+    """The processes of the group that run (the dead wait there for whoever collects them)."""
+    found: list[str] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, fields = stat.read_text().rpartition(") ")
+            state, _, of_group = fields.split()[:3]
+            if int(of_group) == group and state != "Z":
+                found.append(name)
+    return found
+
+
+def test_a_relative_folder_of_caches_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert build_.directory() == tmp_path / ".cache" / "assay" / "cpp"
 
 
 def test_a_killed_build_leaves_nothing_that_is_read(cache: Path) -> None:

@@ -18,6 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,9 @@ class Machine:
         return dataclasses.asdict(self)
 
 
-def _from_json(fields: dict[str, object]) -> Machine:
+def _from_json(fields: Any) -> Machine:
+    if not isinstance(fields, dict):
+        raise TypeError(f"not the fields of a machine: {fields!r:.80}")
     names = {f.name for f in dataclasses.fields(Machine)}
     return Machine(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k in names})  # type: ignore[arg-type]
 

@@ -43,9 +43,10 @@ def test_a_measurement_is_stored_and_read(store, monkeypatch):
     assert module.machine() == made
 
 
-def test_a_damaged_file_is_measured_again(store, monkeypatch):
+@pytest.mark.parametrize("text", ["{", "[]", "null", "3"])
+def test_a_damaged_file_is_measured_again(store, monkeypatch, text):
     monkeypatch.setattr(module, "measure", lambda: DEFAULTS[8])
-    module._file(store).write_text("{")
+    module._file(store).write_text(text)
     assert module.machine() == DEFAULTS[8]
     assert json.loads(module._file(store).read_text())["lanes"] == 8
 

@@ -41,6 +41,11 @@ class DType:
     def is_float(self) -> bool:
         return self.kind == "float"
 
+    @property
+    def is_floating_point(self) -> bool:
+        """PyTorch's name of is_float."""
+        return self.is_float
+
     @cached_property
     def is_integer(self) -> bool:
         """Integers, signed or not; bool is not one."""

@@ -16,6 +16,7 @@ from assay.core.errors import NoView, Unsupported, UserError
 from assay.core.index import is_symbolic
 from assay.core.operators import OPERATORS, overloads
 from assay.core.operators.registry import Operator
+from assay.core.operators.schema import describe
 from assay.frontends import numpy_calls, source, tensor
 from assay.frontends.cell import Link
 from assay.frontends.layout import is_contiguous
@@ -55,6 +56,13 @@ def _matched(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         function = source.numpy_function()
         if function:
             raise numpy_calls.refused(function) from None
+        parameters = [p for op in overloads(base.partition(".")[0]) for p in op.params]
+        given = any(isinstance(a, tensor.Tensor) for a in (*args, *kwargs.values()))
+        if given and not any(p.type.kind == "Tensor" for p in parameters):
+            raise UserError(
+                f"{base}({describe(args, kwargs)}): its arguments are numbers, not tensors, since no shape may depend on data; "
+                "give a fixed size, or the number, x.item(), which a captured function is given from outside"
+            ) from None
         raise
 
 

@@ -27,17 +27,17 @@ CALLED: dict[str, Callable[..., Any]] = {"norm": norm}
 """Functions, and methods, whose signature in PyTorch is that of no overload."""
 
 
-def function(name: str) -> Callable[..., Any]:
+def function(name: str, *, module: str = "assay", besides: Iterable[str] = ()) -> Callable[..., Any]:
     """The function `name`: an operator whose overload the arguments decide, or a random one with its generator.
 
-    Raises UnknownName with the nearest names.
+    Raises UnknownName with the nearest names, those that the module has `besides` among them.
     """
     written = random.FUNCTIONS.get(name) or CALLED.get(name)
     if written is not None:
         return written
     name = canonical(name)
     if not any(op.base == name for op in OPERATORS.values()):
-        raise unknown("module 'assay' has no attribute", name, names())
+        raise unknown(f"module '{module}' has no attribute", name, {*names(), *besides})
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         leaf = "requires_grad" in kwargs and kwargs.pop("requires_grad")

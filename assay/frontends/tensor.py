@@ -424,6 +424,7 @@ class Tensor(Arithmetic):
                 f"{source.quoted()}  {what} needs the elements of a {v.dtype.name}{list(v.shape)} tensor, which are not known "
                 "while the function is captured: a captured function cannot depend on data in Python.\n"
                 "  Instead: assay.where(condition, a, b) for a choice, tensor operators for arithmetic (x.sum(), x.amax()), "
+                "a fixed size where a number is needed, or x.item() taken outside and given as an argument, "
                 "or end the compiled function here and go on in plain Python with its result."
             )
         return v.array

@@ -18,7 +18,8 @@ REDUCTIONS = ("none", "mean", "sum")
 def __getattr__(name: str) -> Callable[..., Any]:
     if name.startswith("_"):
         raise AttributeError(name)
-    operator = namespace.function(name)
+    here = {known for known, f in globals().items() if getattr(f, "__module__", "") == __name__}
+    operator = namespace.function(name, module="assay.nn.functional", besides=here)
 
     def function(*args: Any, inplace: bool = False, **kwargs: Any) -> Any:
         return dispatch.call(f"{name}_", args, kwargs) if inplace else operator(*args, **kwargs)

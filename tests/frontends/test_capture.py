@@ -235,6 +235,13 @@ def test_an_error_inside_a_capture_leaves_the_stack_as_it_was() -> None:
         (lambda x: x.sum(5), "dim 5"),
         (lambda x: x.addd(1), "did you mean: add"),
         (lambda x: assay.reluu(x), "did you mean: relu"),
+        (lambda x: F.reluu(x), "module 'assay.nn.functional' has no attribute 'reluu'; did you mean: relu"),
+        (lambda x: F.layer_nrm(x), "did you mean: layer_norm"),
+        (
+            lambda x: assay.arange(x.max()),
+            r"arange\(f32\[\]\): its arguments are numbers, not tensors, since no shape may depend",
+        ),
+        (lambda x: assay.linspace(0, 1, steps=x.sum().long()), r"steps=i64\[\]\): its arguments are numbers, not tensors"),
         (lambda x: x[5], "out of bounds"),
         (lambda x: x[0, 0, 0], "3 indices"),
         (lambda x: x[0.5], "must be an integer"),

@@ -47,3 +47,9 @@ def test_a_program_round_trips_through_its_text() -> None:
     x = assay.zeros(3, 4)
     program = assay.lower(assay.trace(lambda x: (x.t() * 2).sum(0), x))
     assert assay.parse(assay.show(program)) is program
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "int64", "float16", "bfloat16", "float64"])
+def test_a_dtype_says_whether_it_is_floating_point(name: str) -> None:
+    x = assay.zeros(1, dtype=name)
+    assert x.dtype.is_floating_point == x.is_floating_point() == ("float" in name)

@@ -320,7 +320,9 @@ def test_the_gate_refuses_two_cases_of_one_name(tmp_path):
     p = program([input("x", (3,), dt.f32)], [tensor((3,), lambda i: input("x", (3,), dt.f32)[i] * 2.0)])
     for folder in ("a", "b"):
         write_case(tmp_path / folder / "same.assay", Case(p, None, (), ""))
-    assert list(collect([tmp_path / "a", tmp_path / "a"], backend="reference")) == ["same.assay"]
+    assert list(collect([tmp_path / "a"], backend="reference")) == ["same.assay"]
+    with pytest.raises(UserError, match=r"same\.assay is given twice"):
+        collect([tmp_path / "a", tmp_path / "a"], backend="reference")
     with pytest.raises(UserError, match=r"two cases are called same\.assay"):
         collect([tmp_path], backend="reference")
 

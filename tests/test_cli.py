@@ -415,7 +415,7 @@ def test_help_names_every_command() -> None:
         (("run", "what"), "target 'what'; allowed: file.py:function, or program.assay"),
         (("prove", "examples/kernels/faulty.py"), "faulty.py defines: add, copy_rows, pair_sums"),
         (("run", "FUNCTIONS:Model"), "Model is a class; name a function, or an object that can be called"),
-        (("check", "FUNCTIONS:typo", "--arg", "f32[3]"), "functions.py:29: return F.gelluu(x)\n  module 'assay' has no"),
+        (("check", "FUNCTIONS:typo", "--arg", "f32[3]"), "functions.py:29: return F.gelluu(x)\n  module 'assay.nn.functional'"),
         (("check", "FUNCTIONS:typo", "--arg", "f32[3]"), "attribute 'gelluu'; did you mean: gelu"),
         (("check", "FUNCTIONS:wrong_method", "--arg", "f32[3]"), "no attribute or operator 'sofmax'; did you mean: softmax"),
         (("check", "examples/kernels/matmul.py:matmul"), "is for `assay prove`, which needs no triton"),

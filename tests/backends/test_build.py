@@ -145,9 +145,13 @@ def test_an_interrupted_build_ends_the_compiler(cache: Path, tmp_path: Path) -> 
                    f"long f{k}=A{k}<880>::v;" for k in range(300))  # fmt: skip
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    script = f"from assay.backends.build import build; build({slow!r})"
+    script = f"from assay.backends.build import build; build({slow!r}, meanwhile=lambda: print('started', flush=True))"
     environment = {**os.environ, "ASSAY_CACHE": str(cache.parent), "TMPDIR": str(temporary)}
-    run = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    assert run.stdout is not None
+    with run.stdout as said:
+        assert said.readline() == b"started\n"
     for _ in range(1000):
         if list(temporary.glob("cc*")):
             break
@@ -181,7 +185,7 @@ def test_a_relative_folder_of_caches_does_not_count(tmp_path: Path, monkeypatch:
 def test_a_killed_build_leaves_nothing_that_is_read(cache: Path) -> None:
     slow = "".join(f"template<int N> struct A{k}{{enum{{v=A{k}<N-1>::v+1}};}};template<> struct A{k}<0>{{enum{{v=0}};}};"
                    f"long f{k}=A{k}<880>::v;" for k in range(60))  # fmt: skip
-    script = f"from assay.backends.build import build; build({slow!r})"
+    script = f"from assay.backends.build import build; build({slow!r}, meanwhile=lambda: print('started', flush=True))"
     run = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "ASSAY_CACHE": str(cache.parent)})
     for _ in range(500):
         if cache.exists() and any(f.name.startswith("building-") for f in cache.iterdir()):

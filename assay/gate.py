@@ -133,8 +133,8 @@ def run_gate(paths: Sequence[Path], baseline: Path, *, accept: bool = False,
     if accept:
         baseline.parent.mkdir(parents=True, exist_ok=True)
         baseline.write_text(json.dumps(after, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        found = differences({case: {} for case in after}, after)
-        return OK, [d for d in found if d.fact == "error"], len(after)
+        failing = sorted((case, known["error"]) for case, known in after.items() if "error" in known)
+        return OK, [Difference(case, "error", None, error, worse=True) for case, error in failing], len(after)
     if not baseline.is_file():
         raise UserError(f"no baseline {baseline}; make it with: assay gate ... --accept, and commit it")
     try:

@@ -323,6 +323,8 @@ def test_the_gate_refuses_two_cases_of_one_name(tmp_path):
     assert list(collect([tmp_path / "a"], backend="reference")) == ["same.assay"]
     with pytest.raises(UserError, match=r"same\.assay is given twice"):
         collect([tmp_path / "a", tmp_path / "a"], backend="reference")
+    with pytest.raises(UserError, match=r"same\.assay is given twice"):
+        collect([tmp_path / "a" / "same.assay"] * 2, backend="reference")  # one object
     with pytest.raises(UserError, match=r"two cases are called same\.assay"):
         collect([tmp_path], backend="reference")
 

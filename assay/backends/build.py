@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from assay.backends.target import Target, host
 from assay.core.errors import InternalError, Unsupported
+from assay.core.files import UNFINISHED
 
 # vectors are explicit: g++'s own vectoriser only regroups the scalars of a register tile (a 4 x 24 GEMM tile ran at half speed)
 FLAGS = ("-O2", "-march=native", "-fno-tree-vectorize", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -95,17 +96,22 @@ def tidy(path: Path) -> None:
     for f in path.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process tidies too
             files.append((f.stat().st_mtime, f))
-    stale = [f for at, f in files if f.name.startswith("building-") and at < time.time() - DAY]
+    stale = [f for at, f in files if f.name.startswith(UNFINISHED) and at < time.time() - DAY]
     if len(files) > MOST:
         stale += [f for _, f in sorted(files)[: len(files) // 2]]
     for f in stale:
         f.unlink(missing_ok=True)
 
 
+def chosen() -> str:
+    """The compiler that is asked for: $CXX, or g++."""
+    return os.environ.get("CXX") or "g++"
+
+
 @cache
 def compiler() -> tuple[str, str]:
     """Path and version of g++, or of $CXX.  Raises Unsupported where there is none that works."""
-    wanted = os.environ.get("CXX") or "g++"
+    wanted = chosen()
     path = shutil.which(wanted)
     if path is None:
         raise Unsupported(f'the C++ backend needs {wanted}, which is not on PATH; install it (Debian, Ubuntu: "apt install g++") '
@@ -167,8 +173,8 @@ def _load(path: Path) -> ctypes.CDLL | None:
         data = path.read_bytes()
     except OSError:
         return None
-    body, mark, digest = data[: -len(MAGIC) - 32], data[-len(MAGIC) - 32 : -32], data[-32:]
-    if mark != MAGIC or _digest(path, body) != digest:
+    body, mark, kept = data[: -len(MAGIC) - 32], data[-len(MAGIC) - 32 : -32], data[-32:]
+    if mark != MAGIC or digest(path, body) != kept:
         return None
     try:
         return ctypes.CDLL(str(path))
@@ -176,13 +182,14 @@ def _load(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _digest(path: Path, body: bytes) -> bytes:
+def digest(path: Path, body: bytes) -> bytes:
+    """Of what a file of the cache holds and of its name: one that was moved to another name is not intact."""
     return hashlib.sha256(path.name.encode() + b"\0" + body).digest()
 
 
 def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[[], None]) -> None:
     try:
-        handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".so", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=UNFINISHED, suffix=".so", dir=path.parent)
     except OSError as error:
         raise _unwritten(path, str(error)) from None
     os.close(handle)
@@ -210,7 +217,7 @@ def _compile(text: str, flags: tuple[str, ...], path: Path, meanwhile: Callable[
                                 f"  message  {message.decode(errors='replace')[:2000]}")  # fmt: skip
         body = Path(temporary).read_bytes()
         with open(temporary, "ab") as file:
-            file.write(MAGIC + _digest(path, body))
+            file.write(MAGIC + digest(path, body))
         os.replace(temporary, path)
     except OSError as error:
         raise _unwritten(path, str(error)) from None

@@ -12,5 +12,7 @@ def main() -> None:
 
         app()
     except KeyboardInterrupt:  # before a command began, or after it had ended
+        from assay.verify.verdict import INTERRUPTED
+
         sys.stderr.write("assay: interrupted\n")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

@@ -15,8 +15,6 @@ and the number from which the plan was drawn (fuzz/schedules.py; without one it 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ import numpy as np
 
 from assay.core.dtypes import DTYPES, dtype
 from assay.core.errors import UserError
+from assay.core.files import write_whole
 from assay.core.lang import Program
 from assay.core.parser import parse
 from assay.core.text import show
@@ -68,14 +67,7 @@ def write_case(path: Path, case: Case) -> None:
     if case.inputs:
         lines.append(f"# inputs: {json.dumps([[_array_to_json(a) for a in xs] for xs in case.inputs])}")
     text = "\n".join([*lines, show(case.program)])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text if text.endswith("\n") else text + "\n")
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write_whole(path, text if text.endswith("\n") else text + "\n")
 
 
 def read_case(path: Path) -> Case:
@@ -155,8 +147,9 @@ def case_files(paths: Iterable[Path]) -> list[Path]:
         if not path.exists():
             raise UserError(f"no file or folder {path}")
         for file in sorted(path.rglob("*.assay")) if path.is_dir() else [path]:
-            if found.setdefault(file.resolve(), file) is not file:
+            if file.resolve() in found:
                 raise UserError(f"{file} is given twice; name each case once, by itself or by a folder")
+            found[file.resolve()] = file
     return list(found.values())
 
 

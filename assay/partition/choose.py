@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from assay.core.errors import UserError
 from assay.core.lang import Program
@@ -32,7 +32,7 @@ class Budget:
     least: bool = False
 
     def __new__(cls, *args: object, **options: object) -> Budget:
-        check_options("Budget()", options, ("saved", "peak", "least"))
+        check_options("Budget()", options, (f.name for f in fields(cls)))
         return object.__new__(cls)
 
     def __post_init__(self) -> None:

@@ -22,9 +22,9 @@ LIBRARIES = ("numpy", "ml-dtypes", "z3-solver", "hypothesis", "typer", "rich", "
 
 def installation() -> dict[str, Any]:
     """Compiler, cache, extras and libraries; the exit code is 5 where compiled code cannot be made."""
-    from assay.backends.build import asked
+    from assay.backends.build import asked, chosen
 
-    compiler = os.environ.get("CXX") or "g++"
+    compiler = chosen()
     path = shutil.which(compiler)
     version, failed = None, ""
     if path is not None:

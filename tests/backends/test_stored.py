@@ -1,5 +1,7 @@
 """A program compiled before is loaded from its record; a damaged record is not used."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -85,9 +87,9 @@ def test_a_record_that_cannot_be_written_is_made_again(cache, monkeypatch):
     compiled()
     (record,) = cache.glob("*.program")
     record.unlink()
-    monkeypatch.setattr(stored.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     assert "stored" not in compiled().timings
-    assert [p.suffix for p in cache.iterdir() if p.suffix == ".program"] == []
+    assert [p.name for p in cache.iterdir() if p.suffix == ".program" or p.name.startswith("building-")] == []
 
 
 def test_a_record_without_its_library_is_not_used(cache, monkeypatch):

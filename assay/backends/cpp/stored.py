@@ -7,11 +7,10 @@ proved.  A record that is damaged or of another program, or whose library is gon
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +21,7 @@ from assay.backends import build
 from assay.backends.plan import Plan
 from assay.backends.runtime import Executable, Layout, Step
 from assay.backends.target import host
+from assay.core.files import write_whole
 from assay.core.lang import Program, T
 from assay.core.parser import parse
 from assay.core.text import lines, show
@@ -34,7 +34,7 @@ PACKAGE = Path(__file__).parent.parent.parent
 def fingerprint() -> str:
     """What a record depends on besides its program: the files of this package, the compiler, the flags, the processor."""
     files = sorted(p for p in PACKAGE.rglob("*") if p.suffix in (".py", ".h", ".cpp"))
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    compiler = shutil.which(build.chosen())
     states = [(str(p), s.st_size, s.st_mtime_ns) for p in [*files, *([Path(compiler)] if compiler else [])] for s in (p.stat(),)]
     return hashlib.sha256(repr((states, build.FLAGS, host().identity)).encode()).hexdigest()
 
@@ -62,15 +62,8 @@ def store(path: Path, executable: Executable) -> None:
         "steps": [[s.entry, [number[t] for t in s.tensors]] for s in executable.steps],
     }
     text = json.dumps(record)
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix="building-", suffix=".program", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(_digest(path, text) + "\n" + text)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        write_whole(path, f"{_digest(path, text)}\n{text}")
 
 
 def load(path: Path, threads: int, again: Callable[[], tuple[Plan, str]]) -> Executable | None:
@@ -107,8 +100,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _digest(path: Path, text: str) -> str:
-    """Of the record and of the name it is stored under: a record that was moved is not one of this program."""
-    return hashlib.sha256(f"{path.name}\0{text}".encode()).hexdigest()
+    return build.digest(path, text.encode()).hex()
 
 
 def _numbers(p: Program) -> dict[T, int]:

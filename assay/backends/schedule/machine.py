@@ -6,6 +6,7 @@ name of the CPU model) and never in a process that finds the file.  Where nothin
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import hashlib
@@ -25,6 +26,7 @@ import numpy as np
 from assay.backends.build import compiler, directory
 from assay.backends.schedule import probe
 from assay.core.errors import Unsupported
+from assay.core.files import write_whole
 
 FLAGS = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC", "-pthread")
 _MEBI = 1 << 20
@@ -138,14 +140,9 @@ def machine() -> Machine:
 
 
 def _store(file: Path, measured: Machine) -> None:
-    """Written beside and renamed, so that concurrent processes see a whole file or none; a read-only home is no error."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".json", delete=False) as out:
-            json.dump(measured.to_json(), out, indent=1)
-        os.replace(out.name, file)
-    except OSError:
-        return
+    """Concurrent processes see a whole file or none; a read-only home is no error."""
+    with contextlib.suppress(OSError):
+        write_whole(file, json.dumps(measured.to_json(), indent=1))
 
 
 def defaults() -> Machine:

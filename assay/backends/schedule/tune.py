@@ -6,11 +6,10 @@ disturbs all candidates, and the quickest run of each counts.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from assay.backends.schedule.machine import cpu_model
 from assay.backends.schedule.space import TIMED
 from assay.backends.target import Target
 from assay.core import lang
+from assay.core.files import write_whole
 from assay.core.index import Ix
 from assay.core.lang import LOADS, E, Program, T
 from assay.core.text import show
@@ -160,12 +160,8 @@ def _read(file: Path) -> list[int] | None:
 
 
 def _write(file: Path, picks: list[int]) -> None:
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".json", delete=False) as out:
-            json.dump(picks, out)
-        os.replace(out.name, file)
-    except OSError:
-        return
+    with contextlib.suppress(OSError):  # timed again the next time
+        write_whole(file, json.dumps(picks))
 
 
 __all__ = ["alone", "interleaved", "measure", "standalone", "tune"]

@@ -236,6 +236,8 @@ class Tensor(Arithmetic):
             check_like(self.value, grad.value, "gradient")
         if edge is not None and type(edge[0]) is Leaf:
             edge[0].grad = grad
+        elif edge is not None and edge[0].found is not None:
+            edge[0].found.pop(edge[1], None)
 
     @grad.deleter
     def grad(self) -> None:

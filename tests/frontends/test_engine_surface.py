@@ -497,6 +497,13 @@ def test_a_retained_gradient_adds_up_in_memory_of_its_own() -> None:
     (y + z).sum().backward()  # one broadcast cotangent for both
     y.grad[0] = 7.0
     assert (y.grad.tolist(), z.grad.tolist()) == ([7.0, 1.0], [1.0, 1.0])
+    for forget in (lambda y: setattr(y, "grad", None), lambda y: delattr(y, "grad")):
+        y = made()
+        y.sum().backward(retain_graph=True)
+        forget(y)
+        assert y.grad is None
+        y.sum().backward()
+        assert (y.grad.tolist(), y.retains_grad) == ([1.0, 1.0], True)
     y = made(retain=False)
     y.sum().backward(inputs=[y], retain_graph=True)
     assay.autograd.grad(y.sum(), v)  # asks for nothing of y
